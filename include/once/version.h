@@ -1,0 +1,9 @@
+#pragma once
+
+#include <string_view>
+
+namespace once::inline v1 {
+
+std::string_view version();  // "0.1.0"
+
+}  // namespace once::inline v1

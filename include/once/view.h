@@ -1,0 +1,120 @@
+// What people see of a zone: the values behind `once status`, `list`, `inspect`, `log` and
+// `retention`. Read-only copies, true at one moment.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "once/task.h"
+
+namespace once::inline v1 {
+
+// Where a task stands in one queue. A task that no queue matches is unrouted.
+enum class State {
+  scheduled,
+  waiting,
+  running,
+  retrying,
+  in_doubt,
+  completed,
+  dead,
+  cancelled,
+  duplicate,
+};
+std::string_view to_string(State state);
+std::optional<State> state_from(std::string_view name);
+
+struct QueueStatus {
+  Queue queue{};
+  std::map<State, std::uint64_t> tasks{};  // every state is present
+  std::uint64_t workers{};                 // alive now
+  std::optional<Duration> oldest_waiting{};
+  std::optional<Duration> oldest_in_doubt{};
+};
+
+struct Status {
+  std::vector<QueueStatus> queues{};
+  std::uint64_t unrouted{};
+};
+
+struct ListFilter {
+  std::string queue{};           // empty: every queue
+  std::optional<State> state{};  // none: every state
+  std::string topic{};           // filter; empty: every topic
+  std::optional<Time> since{};   // in this state since then or later
+  std::size_t limit = 100;
+};
+
+struct ListItem {
+  std::string id{};
+  std::string queue{};
+  std::string key{};
+  std::uint64_t sequence{};
+  std::string topic{};
+  State state{};
+  int attempts{};
+  std::string error{};
+  Time since{};
+};
+
+struct AttemptView {
+  int attempt{};
+  std::string worker{};
+  std::uint64_t token{};
+  Time started_at{};
+  std::optional<Time> ended_at{};
+  std::string
+      outcome{};  // running completed failed dead lost timed_out unknown interrupted released
+  bool in_doubt{};
+  std::string error{};
+};
+
+struct QueueView {
+  std::string queue{};
+  std::string key{};
+  State state{};
+  std::string reason{};  // why dead, cancelled or duplicate
+  std::vector<AttemptView> attempts{};
+  std::uint64_t attempts_dropped{};  // older ones the record no longer holds
+  std::optional<Body> result{};
+  bool result_cut{};  // it was longer than what is kept
+  std::string error{};
+  std::string next{};  // one line for a person: what happens next
+};
+
+struct LogEntry {
+  std::uint64_t sequence{};
+  std::string id{};
+  std::string topic{};
+  std::optional<Body> body{};  // none: retired
+  std::map<std::string, std::string> headers{};
+  Time published_at{};
+  std::string digest{};
+};
+
+struct TaskView {
+  LogEntry entry{};
+  std::uint64_t duplicates{};  // publishes answered with this entry
+  std::vector<QueueView> queues{};
+};
+
+// How long things are kept after the task is settled in every queue, each counted from the one
+// before. Unrouted, unsettled, dead and doubtful tasks do not age.
+struct Retention {
+  Duration bodies{std::chrono::hours{24 * 7}};
+  Duration records{std::chrono::hours{24 * 30}};
+  Duration ids{std::chrono::hours{24 * 30}};
+
+  friend bool operator==(const Retention&, const Retention&) = default;
+};
+
+struct Retired {
+  std::uint64_t bodies{};
+  std::uint64_t records{};
+  std::uint64_t ids{};
+};
+
+}  // namespace once::inline v1

@@ -1,0 +1,80 @@
+// A zone: one log with its ledger and queues. `sqlite:PATH` (or a plain path) is one file that any
+// number of processes on this machine share; `memory:` lives and dies with the object.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "once/view.h"
+#include "once/worker.h"
+
+namespace once::inline v1 {
+
+// Where a zone's time comes from. Tests pass a testing::VirtualClock.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Time now() = 0;
+};
+
+struct OpenOptions {
+  bool create = true;              // false: a missing database is not_found
+  std::shared_ptr<Clock> clock{};  // none: the machine's; shared with the caller that moves it
+};
+
+// Any thread may call; workers keep it open. Do not use it in a forked child.
+class Zone {
+ public:
+  static Result<Zone> open(std::string_view url, OpenOptions options = {});
+  Zone(Zone&&) noexcept;
+  Zone& operator=(Zone&&) noexcept;
+  ~Zone();
+
+  std::string uuid() const;
+
+  // Adds the queue and answers how many tasks of the log it found. The same definition again is
+  // fine (and finds none); another one is refused as queue_mismatch.
+  Result<std::uint64_t> add(const Queue& queue);
+  Result<std::vector<Queue>> queues() const;
+  // Unsettled tasks refuse the removal unless forced. Tasks stay in the log.
+  Result<void> remove_queue(std::string_view name, bool force = false);
+
+  // A receipt means that the task is on disk. An error with in_doubt means that it may be: publish
+  // again with the same id.
+  Result<Receipt> publish(Task task);
+  // One answer per task, in order; a bad task does not fail the others.
+  std::vector<Result<Receipt>> publish_batch(std::vector<Task> tasks);
+
+  // Blocks until the task is settled in the queue: completed, failed for good (dead, cancelled), or
+  // Code::timed_out.
+  Result<Outcome> wait(std::string_view id, std::string_view queue, Duration limit);
+
+  Result<Worker> worker(std::string_view queue, std::function<Outcome(Context&)> handler,
+                        WorkerOptions options = {});
+  Result<Worker> worker(std::string_view queue, Program program, WorkerOptions options = {});
+
+  Result<Status> status() const;
+  Result<std::vector<ListItem>> list(const ListFilter& filter) const;
+  Result<TaskView> inspect(std::string_view id) const;
+  // Entries after a sequence, in order, at most `limit`; an empty filter matches every topic.
+  Result<std::vector<LogEntry>> log(std::uint64_t after, std::size_t limit,
+                                    std::string_view topic = {}) const;
+  Result<Retention> retention() const;
+  Result<void> set_retention(const Retention& ages);
+  Result<Retired> retire();  // applies the retention now; workers do it by themselves
+
+  struct Impl;
+
+ private:
+  explicit Zone(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // shared with the workers made from it
+};
+
+// The key that a template such as `{order.id}:{$topic}` gives for a task; see Queue::key. A missing
+// path is an error that names it.
+Result<std::string> key_from(std::string_view key_template, const Task& task);
+
+}  // namespace once::inline v1
