@@ -1,0 +1,200 @@
+#include "core/names.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace once::core {
+namespace {
+
+bool is_control(unsigned char c) { return c < 0x20 || c == 0x7F; }
+
+Error invalid(std::string message) {
+  return {.code = Code::invalid_input, .message = std::move(message)};
+}
+
+// Shown in messages: short, printable, and UTF-8 whatever the text is.
+std::string shown(std::string_view text) {
+  std::size_t end = std::min<std::size_t>(text.size(), 60);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+    --end;
+  const bool plain = !valid_utf8(text.substr(0, end));
+  std::string out = "'";
+  for (const char c : text.substr(0, end)) {
+    const auto u = static_cast<unsigned char>(c);
+    out += is_control(u) || (plain && u >= 0x80) ? '?' : c;
+  }
+  out += end < text.size() ? "...'" : "'";
+  return out;
+}
+
+bool starts_with_ignoring_case(std::string_view text, std::string_view lower_prefix) {
+  if (text.size() < lower_prefix.size()) return false;
+  return std::equal(lower_prefix.begin(), lower_prefix.end(), text.begin(), [](char a, char b) {
+    return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b)));
+  });
+}
+
+Result<void> check_dotted(std::string_view text, std::string_view what, bool wildcards) {
+  if (text.empty()) return invalid("a " + std::string(what) + " may not be empty");
+  if (text.size() > kMaxTopic)
+    return invalid(std::string(what) + " " + shown(text) + " has " + std::to_string(text.size()) +
+                   " bytes; at most " + std::to_string(kMaxTopic) + " are allowed");
+  if (!valid_utf8(text)) return invalid(std::string(what) + " " + shown(text) + " is not UTF-8");
+  std::size_t start = 0;
+  while (true) {
+    const std::size_t dot = std::min(text.find('.', start), text.size());
+    const std::string_view token = text.substr(start, dot - start);
+    const bool last = dot == text.size();
+    if (token.empty())
+      return invalid(std::string(what) + " " + shown(text) +
+                     " has an empty part; write it as a.b.c");
+    const bool wildcard = wildcards && (token == "*" || (token == ">" && last));
+    if (!wildcard) {
+      for (const char c : token) {
+        if (c == '*' || c == '>')
+          return invalid(std::string(what) + " " + shown(text) +
+                         (wildcards ? ": * must be a whole part, > the last part"
+                                    : " has a wildcard; those belong into filters"));
+        if (c == ' ' || is_control(static_cast<unsigned char>(c)))
+          return invalid(std::string(what) + " " + shown(text) +
+                         " has a space or control character");
+      }
+    }
+    if (last) return {};
+    start = dot + 1;
+  }
+}
+
+}  // namespace
+
+bool valid_utf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+    const unsigned char lead = byte(i);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    std::size_t more = 0;
+    std::uint32_t point = 0;
+    std::uint32_t least = 0;
+    if ((lead & 0xE0U) == 0xC0U) {
+      more = 1, point = lead & 0x1FU, least = 0x80;
+    } else if ((lead & 0xF0U) == 0xE0U) {
+      more = 2, point = lead & 0x0FU, least = 0x800;
+    } else if ((lead & 0xF8U) == 0xF0U) {
+      more = 3, point = lead & 0x07U, least = 0x10000;
+    } else {
+      return false;
+    }
+    if (text.size() - i <= more) return false;
+    for (std::size_t k = 1; k <= more; ++k) {
+      if ((byte(i + k) & 0xC0U) != 0x80U) return false;
+      point = (point << 6U) | (byte(i + k) & 0x3FU);
+    }
+    if (point < least || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+Result<void> check_id(std::string_view id) {
+  if (id.empty()) return invalid("an id may not be empty");
+  if (id.size() > kMaxId)
+    return invalid("id " + shown(id) + " has " + std::to_string(id.size()) +
+                   " bytes; at most 1024 are allowed");
+  if (!valid_utf8(id)) return invalid("id " + shown(id) + " is not UTF-8");
+  if (std::any_of(id.begin(), id.end(),
+                  [](char c) { return is_control(static_cast<unsigned char>(c)); }))
+    return invalid("id " + shown(id) + " has a control character");
+  return {};
+}
+
+Result<void> check_topic(std::string_view topic) {
+  if (topic == "$once" || topic.starts_with("$once."))
+    return invalid("topic " + shown(topic) + ": names under $once. belong to Once itself");
+  return check_dotted(topic, "topic", false);
+}
+
+Result<void> check_filter(std::string_view filter) { return check_dotted(filter, "filter", true); }
+
+Result<void> check_name(std::string_view name, std::string_view what) {
+  const bool good =
+      !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+      });
+  if (good) return {};
+  return invalid(std::string(what) + " name " + shown(name) +
+                 ": 1 to 64 of A-Z a-z 0-9 _ - are allowed");
+}
+
+Result<void> check_headers(const std::map<std::string, std::string>& headers) {
+  std::size_t total = 0;
+  for (const auto& [name, value] : headers) {
+    total += name.size() + value.size();
+    const bool token = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      const auto u = static_cast<unsigned char>(c);
+      return u > 0x20 && u < 0x7F && c != ':';
+    });
+    if (!token)
+      return invalid("header " + shown(name) +
+                     ": names are printable ASCII without space and colon");
+    if (starts_with_ignoring_case(name, "nats-") || starts_with_ignoring_case(name, "once-"))
+      return invalid("header " + shown(name) +
+                     ": names that begin with Nats- or Once- are reserved");
+    const bool clean = std::none_of(value.begin(), value.end(), [](char c) {
+      return is_control(static_cast<unsigned char>(c));
+    });
+    if (!clean || !valid_utf8(value))
+      return invalid("header " + shown(name) +
+                     ": the value must be UTF-8 without control characters");
+  }
+  if (total > kMaxHeaders)
+    return Error{.code = Code::too_large,
+                 .message = "the headers have " + std::to_string(total) +
+                            " bytes together; at most " + std::to_string(kMaxHeaders) +
+                            " are allowed"};
+  return {};
+}
+
+Result<void> check_queue(const Queue& queue) {
+  if (auto ok = check_name(queue.name, "queue"); !ok) return ok;
+  if (auto ok = check_filter(queue.topic); !ok) return ok;
+  const auto refuse = [&](std::string_view what) {
+    return invalid("queue " + queue.name + ": " + std::string(what));
+  };
+  constexpr Duration kLongest = std::chrono::hours{24 * 365};
+  if (queue.lease < Duration{100} || queue.lease > kLongest)
+    return refuse("the lease must be between 100ms and a year");
+  if (queue.timeout < Duration{0} || queue.timeout > kLongest)
+    return refuse("the timeout must be between 0 (none) and a year");
+  if (queue.attempts < 0 || queue.attempts > 1'000'000)
+    return refuse("attempts must be between 1 and 1000000, or 0 for the default");
+  if (queue.backoff.size() > 100) return refuse("at most 100 backoff values are allowed");
+  for (const Duration value : queue.backoff)
+    if (value < Duration{0} || value > kLongest)
+      return refuse("a backoff value must be between 0 and a year");
+  if (queue.max_running < 0 || queue.max_running > 1024)
+    return refuse("max-running must be between 1 and 1024, or 0 for no limit");
+  if (queue.window < 0 || queue.window > 10'000)
+    return refuse("the window must be between 0 and 10000");
+  return {};
+}
+
+bool matches(std::string_view filter, std::string_view topic) {
+  while (true) {
+    if (filter == ">") return true;
+    const std::size_t filter_dot = std::min(filter.find('.'), filter.size());
+    const std::size_t topic_dot = std::min(topic.find('.'), topic.size());
+    const std::string_view token = filter.substr(0, filter_dot);
+    if (token != "*" && token != topic.substr(0, topic_dot)) return false;
+    const bool filter_ends = filter_dot == filter.size();
+    const bool topic_ends = topic_dot == topic.size();
+    if (filter_ends || topic_ends) return filter_ends && topic_ends;
+    filter.remove_prefix(filter_dot + 1);
+    topic.remove_prefix(topic_dot + 1);
+  }
+}
+
+}  // namespace once::core

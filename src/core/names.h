@@ -1,0 +1,29 @@
+// The rules for ids, topics, filters and names, and how a filter matches.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "once/result.h"
+#include "once/task.h"
+
+namespace once::core {
+
+inline constexpr std::size_t kMaxId = 1024;
+inline constexpr std::size_t kMaxTopic = 512;
+inline constexpr std::size_t kMaxBody = 1 << 20;
+inline constexpr std::size_t kMaxHeaders = 64 << 10;  // all names and values of a task together
+
+Result<void> check_id(std::string_view id);        // UTF-8, 1 to 1,024 bytes, no controls
+Result<void> check_topic(std::string_view topic);  // dotted, no spaces, controls or wildcards
+Result<void> check_filter(
+    std::string_view filter);  // a topic in which tokens may be * and the last >
+Result<void> check_name(std::string_view name, std::string_view what);  // [A-Za-z0-9_-]{1,64}
+Result<void> check_headers(const std::map<std::string, std::string>& headers);
+Result<void> check_queue(const Queue& queue);  // all but the key template
+
+bool matches(std::string_view filter, std::string_view topic);
+bool valid_utf8(std::string_view text);
+
+}  // namespace once::core

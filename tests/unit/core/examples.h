@@ -1,0 +1,152 @@
+// The cast of the core's tests: one queue, one task, and two workers. Ana made the last claim; her
+// commands are "mine". Ben is everybody else. Every record is written out by hand, so that no rule
+// under test makes its own examples.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "core/decide.h"
+
+namespace once {
+
+inline void PrintTo(State state, std::ostream* out) { *out << to_string(state); }
+
+}  // namespace once
+
+namespace once::core {
+
+inline void PrintTo(Verdict verdict, std::ostream* out) { *out << to_string(verdict); }
+inline void PrintTo(Ending ending, std::ostream* out) { *out << to_string(ending); }
+inline void PrintTo(StoreTime time, std::ostream* out) {
+  *out << time.time_since_epoch().count() << "ms";
+}
+
+template <class Tag>
+void PrintTo(const Number<Tag>& number, std::ostream* out) {
+  *out << '#' << number.value;
+}
+
+}  // namespace once::core
+
+namespace once::core::examples {
+
+constexpr Duration ms(std::int64_t count) { return Duration{count}; }
+constexpr Duration seconds(std::int64_t count) { return std::chrono::seconds{count}; }
+
+inline Nonce nonce(std::uint8_t fill) {
+  Nonce made;
+  made.bytes.fill(fill);
+  return made;
+}
+inline Digest digest(std::uint8_t fill) {
+  Digest made;
+  made.bytes.fill(fill);
+  return made;
+}
+
+inline const Nonce kAna = nonce(0xAA);
+inline const Nonce kBen = nonce(0xBB);
+inline constexpr Member kAnaMember{1};
+inline constexpr Member kBenMember{2};
+
+inline constexpr Sequence kSequence{7};
+inline const Digest kDigest = digest(0x11);
+inline const Digest kOtherDigest = digest(0x22);
+
+inline constexpr Revision kRevision{50};                      // of the record that was read
+inline constexpr StoreTime kStamp{Duration{1'000'000}};       // when it was written
+inline constexpr Time kThen{Duration{1'700'000'000'000}};     // the wall clock when it was written
+inline constexpr Time kWallNow{Duration{1'700'000'005'000}};  // the wall clock of the command
+inline constexpr Duration kLease{30'000};
+
+inline constexpr Now after(Duration since_stamp) { return {kStamp + since_stamp, kWallNow}; }
+
+// Three attempts, ten seconds after the first and a minute after any later one.
+inline Policy policy() {
+  return {.lease = kLease, .attempts = 3, .backoff = {seconds(10), seconds(60)}};
+}
+
+inline Stored stored(Record record) {
+  return {.record = std::move(record), .revision = kRevision, .stamp = kStamp};
+}
+inline Stored holder_gone(Record record) {
+  Stored made = stored(std::move(record));
+  made.holder_gone = true;
+  return made;
+}
+
+// --- What the ledger may hold ---------------------------------------------------------------
+
+// Ana runs her `count`-th attempt; those before it failed.
+inline Record running(std::uint32_t count = 1) {
+  Record record{.sequence = kSequence, .digest = kDigest, .state = State::running};
+  record.claims = record.counted = count;
+  record.nonce = kAna;
+  record.member = kAnaMember;
+  record.lease = kLease;
+  record.since = kThen;
+  for (std::uint32_t number = 1; number <= count; ++number)
+    record.attempts.push_back({.number = number,
+                               .worker = "ana",
+                               .token = Token{10 + number},
+                               .started_at = kThen,
+                               .ended_at = kThen,
+                               .ending = Ending::failed,
+                               .error = "no paper"});
+  record.attempts.back() = {.number = count, .worker = "ana", .started_at = kThen};
+  return record;
+}
+
+// Ana's attempt has ended so, and this is the state it left.
+inline Record ended(Ending ending, State state, std::uint32_t count = 1) {
+  Record record = running(count);
+  record.attempts.back().token = Token{10 + count};
+  record.attempts.back().ended_at = kThen;
+  record.attempts.back().ending = ending;
+  record.in_doubt = without_verdict(ending);
+  record.state = state;
+  return record;
+}
+
+inline Record waiting() {
+  Record record = ended(Ending::released, State::waiting);
+  record.counted = 0;
+  return record;
+}
+inline Record retrying() {
+  Record record = ended(Ending::failed, State::retrying);
+  record.delay = seconds(10);
+  return record;
+}
+inline Record completed() { return ended(Ending::completed, State::completed); }
+inline Record dead() { return ended(Ending::dead, State::dead); }
+inline Record in_doubt() { return ended(Ending::unknown, State::in_doubt); }
+inline Record cancelled() { return ended(Ending::released, State::cancelled); }
+inline Record duplicate() {
+  return {.sequence = kSequence, .digest = kDigest, .state = State::duplicate};
+}
+
+// --- What may be asked ----------------------------------------------------------------------
+
+inline Claim claim(const Nonce& by = kBen) {
+  return {.sequence = kSequence,
+          .digest = kDigest,
+          .worker = by == kAna ? "ana" : "ben",
+          .member = by == kAna ? kAnaMember : kBenMember,
+          .nonce = by};
+}
+inline Renew renew(const Nonce& by = kAna) { return {.nonce = by}; }
+inline Complete complete(const Nonce& by = kAna) { return {.nonce = by}; }
+inline Fail fail(const Nonce& by = kAna) { return {.nonce = by, .error = "no ink"}; }
+inline Fail fail_for_good(const Nonce& by = kAna) {
+  return {.nonce = by, .error = "no such printer", .final = true};
+}
+inline Doubt doubt(const Nonce& by = kAna) { return {.nonce = by, .error = "killed"}; }
+inline Release release(const Nonce& by = kAna) { return {.nonce = by}; }
+inline Release interrupt(const Nonce& by = kAna) { return {.nonce = by, .started = true}; }
+
+}  // namespace once::core::examples
