@@ -1,0 +1,52 @@
+// What a queue remembers by: the task id, or a template of dot paths.
+//
+//   template := "header:" NAME | ( literal | "{" value "}" )+    with at least one value
+//   value    := dot-path | "$topic" | "$id" | "header:" NAME
+//
+// A backslash takes the next character as it is, in literals (`\{`) and in values (`{\$topic}` is
+// the member "$topic").
+//
+// Injective: the same template gives two tasks the same key only when all its values are the same.
+// Strings are percent-escaped (every byte outside [A-Za-z0-9_.~/-]); other scalars are canonical
+// JSON prefixed with "=", so that 1 and "1" differ. Between two values there must be something that
+// no value contains: any other character, such as ":"; or one of theirs, such as the "-" in
+// `{year}-{month}`, that is then escaped in the values too. An object, an array, a missing path or
+// header, or an empty key is an error that names it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "once/task.h"
+
+namespace once::encoding {
+
+class Json;
+
+class KeyTemplate {
+ public:
+  // An empty text is the template that gives the id.
+  static Result<KeyTemplate> parse(std::string_view text);
+
+  bool is_id() const { return parts_.empty(); }
+  Result<std::string> key(std::string_view id, std::string_view topic, const Body& body,
+                          const std::map<std::string, std::string>& headers) const;
+
+ private:
+  struct Part {
+    enum class Kind { literal, path, topic, id, header } kind;
+    std::string text;
+  };
+
+  static Result<Part> value_part(std::string_view text);
+  Result<void> separate_values();
+  void append_string(std::string_view value, std::string& key) const;
+  Result<void> append_path(const Part& part, const Json& root, std::string& key) const;
+
+  std::vector<Part> parts_;
+  std::string separators_;  // characters that values would contain, but for this template
+};
+
+}  // namespace once::encoding

@@ -1,0 +1,87 @@
+// Queue definitions as JSON: every field out, unknown ones ignored, missing ones by default.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "encoding/record_codec.h"
+#include "once/json.h"
+
+namespace once::encoding {
+namespace {
+
+Queue full() {
+  return {.name = "ocr",
+          .topic = "documents.*.new",
+          .key = "{documentId}:\"ü\"",
+          .lease = Duration{45'000},
+          .timeout = Duration{600'000},
+          .attempts = 5,
+          .backoff = {Duration{1}, Duration{2'000}},
+          .in_doubt = InDoubt::retry,
+          .same_key = SameKey::ignore,
+          .max_running = 3,
+          .window = 64,
+          .from = 17};
+}
+
+TEST(QueueCodec, EveryFieldIsWritten) {
+  EXPECT_EQ(encode_queue(full()),
+            R"({"attempts":5,"backoff":[1,2000],"from":17,"in_doubt":"retry",)"
+            R"("key":"{documentId}:\"ü\"","lease":45000,"max_running":3,"name":"ocr",)"
+            R"("same_key":"ignore","timeout":600000,"topic":"documents.*.new","window":64})");
+  EXPECT_EQ(
+      encode_queue({}),
+      R"({"attempts":0,"backoff":[],"from":null,"in_doubt":"retry","key":"","lease":30000,)"
+      R"("max_running":0,"name":"","same_key":"duplicate","timeout":0,"topic":"","window":0})");
+}
+
+TEST(QueueCodec, RoundTripsCanonically) {
+  Queue extreme = full();
+  extreme.from = std::numeric_limits<std::uint64_t>::max();
+  extreme.lease = Duration::max();
+  extreme.timeout = Duration::min();
+  extreme.attempts = std::numeric_limits<int>::max();
+  extreme.window = std::numeric_limits<int>::min();
+  Queue exact = full();
+  exact.from = 1ULL << 53;
+  exact.lease = Duration{(1LL << 53) + 1};
+  for (const Queue& queue : {Queue(), full(), extreme, exact}) {
+    const std::string text = encode_queue(queue);
+    const auto decoded = decode_queue(text);
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    EXPECT_EQ(*decoded, queue);
+    EXPECT_EQ(*canonical_json(text), text);
+  }
+}
+
+TEST(QueueCodec, LenientWithFieldsStrictWithValues) {
+  const auto sparse = decode_queue(R"({"name":"q","topic":"t","of_a_newer_one":{"x":[1]}})");
+  ASSERT_TRUE(sparse) << sparse.error().message;
+  EXPECT_EQ(*sparse, (Queue{.name = "q", .topic = "t"}));
+
+  constexpr std::pair<std::string_view, std::string_view> kRefused[] = {
+      {R"({"in_doubt":"ask"})", "\"in_doubt\""},
+      {R"({"same_key":1})", "\"same_key\""},
+      {R"({"name":1})", "\"name\""},
+      {R"({"attempts":1.5})", "\"attempts\""},
+      {R"({"attempts":3000000000})", "\"attempts\""},
+      {R"({"attempts":"x"})", "\"attempts\""},
+      {R"({"attempts":""})", "\"attempts\""},
+      {R"({"lease":true})", "\"lease\""},
+      {R"({"lease":1e19})", "\"lease\""},
+      {R"({"from":-1})", "\"from\""},
+      {R"({"backoff":5})", "\"backoff\""},
+      {R"({"backoff":[1,null]})", "\"backoff\""},
+      {"[]", "no JSON object"},
+      {"{", "JSON refused"},
+  };
+  for (const auto& [text, hint] : kRefused) {
+    const auto decoded = decode_queue(text);
+    ASSERT_FALSE(decoded) << text;
+    EXPECT_EQ(decoded.error().code, Code::store_unusable);
+    EXPECT_NE(decoded.error().message.find(hint), std::string::npos) << decoded.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace once::encoding

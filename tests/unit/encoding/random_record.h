@@ -1,0 +1,87 @@
+// Random ledger records from a seed: every field set, unset and at its limits.
+#pragma once
+
+#include <limits>
+#include <random>
+
+#include "core/record.h"
+
+namespace once::encoding {
+
+class RandomRecord {
+ public:
+  explicit RandomRecord(std::uint64_t seed) : random_(seed) {}
+
+  core::Record record() {
+    core::Record out;
+    out.sequence = {number()};
+    fill(out.digest.bytes);
+    out.state = static_cast<State>(below(9));
+    out.claims = static_cast<std::uint32_t>(number());
+    out.counted = static_cast<std::uint32_t>(number());
+    out.in_doubt = below(2) == 0;
+    fill(out.nonce.bytes);
+    out.member = {number()};
+    out.lease = duration();
+    out.delay = duration();
+    out.spent = duration();
+    for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.attempts.push_back(attempt());
+    switch (below(4)) {
+      case 0: out.result = Body::bytes(bytes()); break;
+      case 1:
+        out.result = Body::json("{\"n\" : " + std::to_string(below(1000)) + "}").value();
+        break;
+      case 2: out.result = Body(); break;
+      default: break;
+    }
+    out.result_cut = below(2) == 0;
+    out.error = bytes();
+    out.reason = bytes();
+    out.since = Time{duration()};
+    return out;
+  }
+
+  std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+
+ private:
+  core::Attempt attempt() {
+    core::Attempt out;
+    out.number = static_cast<std::uint32_t>(number());
+    out.worker = bytes();
+    out.token = {number()};
+    out.started_at = Time{duration()};
+    if (below(2) == 0) out.ended_at = Time{duration()};
+    out.ending = static_cast<core::Ending>(below(9));
+    out.error = bytes();
+    return out;
+  }
+
+  std::uint64_t number() {
+    switch (below(4)) {
+      case 0: return 0;
+      case 1: return std::numeric_limits<std::uint64_t>::max();
+      default: return random_() >> below(64);
+    }
+  }
+  Duration duration() {
+    switch (below(8)) {
+      case 0: return Duration::min();
+      case 1: return Duration::max();
+      default: return Duration{static_cast<std::int64_t>(number())};
+    }
+  }
+  std::string bytes() {
+    std::string out(below(3) == 0 ? below(300) : below(8), '\0');
+    for (char& c : out) c = static_cast<char>(random_());
+    return out;
+  }
+  template <std::size_t N>
+  void fill(std::array<std::uint8_t, N>& bytes) {
+    if (below(4) == 0) return;
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random_());
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace once::encoding
