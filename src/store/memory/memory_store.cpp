@@ -1,0 +1,500 @@
+#include "store/memory/memory_store.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+
+#include "core/names.h"
+#include "store/memory/memory_zone.h"
+
+namespace once::store {
+namespace {
+
+using core::AppendVerdict;
+using memory::FeedItem;
+using memory::LogRow;
+using memory::MemoryZone;
+using memory::QueueRows;
+
+// A given clock may be moved without a word to us: while waiting, look at it this often.
+constexpr std::chrono::milliseconds kClockLook{5};
+// Longer waits would overflow the deadline.
+constexpr Duration kLongestWait{std::chrono::hours{24 * 365}};
+
+Error no_queue(std::string_view name) {
+  return {.code = Code::not_found,
+          .message = "there is no queue " + std::string(name) + "; nothing was done: add it first"};
+}
+
+std::string random_uuid() {
+  std::random_device device;
+  std::array<std::uint8_t, 16> bytes{};
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(device());
+  bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0fU) | 0x40U);
+  bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3fU) | 0x80U);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += "0123456789abcdef"[bytes[i] >> 4];
+    text += "0123456789abcdef"[bytes[i] & 0xf];
+  }
+  return text;
+}
+
+std::uint64_t number(const std::string& handle) {
+  const bool digits = !handle.empty() && handle.size() < 20 &&
+                      handle.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? std::stoull(handle) : 0;
+}
+
+class MemoryMembership final : public Membership {
+ public:
+  MemoryMembership(std::shared_ptr<MemoryZone> zone, Member number)
+      : zone_(std::move(zone)), number_(number) {}
+  ~MemoryMembership() override {
+    const std::lock_guard lock(zone_->mutex);
+    zone_->leave(number_);
+  }
+  MemoryMembership(const MemoryMembership&) = delete;
+  MemoryMembership& operator=(const MemoryMembership&) = delete;
+
+  Member number() const override { return number_; }
+  int inheritable_fd() const override { return -1; }
+
+ private:
+  std::shared_ptr<MemoryZone> zone_;  // shared with the store, which may go first
+  Member number_;
+};
+
+class MemoryStore final : public Store {
+ public:
+  explicit MemoryStore(std::shared_ptr<Clock> clock)
+      : zone_(std::make_shared<MemoryZone>(std::move(clock))) {}
+
+  // --- Log ----------------------------------------------------------------------------------
+
+  std::vector<Result<Appended>> append(std::span<const Append> items) override {
+    const std::lock_guard lock(zone_->mutex);
+    std::vector<Result<Appended>> answers;
+    answers.reserve(items.size());
+    for (const Append& item : items) answers.emplace_back(append_one(item));
+    zone_->changed();
+    return answers;
+  }
+
+  Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
+                                  std::string_view filter) override {
+    const std::lock_guard lock(zone_->mutex);
+    std::vector<Entry> found;
+    for (auto it = zone_->log.upper_bound(after); it != zone_->log.end() && found.size() < limit;
+         ++it)
+      if (filter.empty() || core::matches(filter, it->second.entry.topic))
+        found.push_back(it->second.entry);
+    return found;
+  }
+
+  Result<std::optional<Entry>> find(std::string_view id) override {
+    const std::lock_guard lock(zone_->mutex);
+    const auto known = zone_->ids.find(id);
+    if (known == zone_->ids.end()) return std::optional<Entry>{};
+    return std::optional<Entry>{zone_->log.at(known->second).entry};
+  }
+
+  // --- Ledger -------------------------------------------------------------------------------
+
+  std::vector<Result<Swapped>> swap(std::span<const Swap> items) override {
+    const std::lock_guard lock(zone_->mutex);
+    std::vector<Result<Swapped>> answers;
+    answers.reserve(items.size());
+    for (const Swap& item : items) answers.push_back(swap_one(item));
+    return answers;
+  }
+
+  std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) override {
+    const std::lock_guard lock(zone_->mutex);
+    std::vector<Result<std::optional<Stored>>> answers;
+    answers.reserve(items.size());
+    for (const Address& at : items) {
+      if (const QueueRows* rows = zone_->queue(at.queue))
+        answers.emplace_back(as_read(rows->find(at)));
+      else
+        answers.emplace_back(no_queue(at.queue));
+    }
+    return answers;
+  }
+
+  // --- Feed ---------------------------------------------------------------------------------
+
+  Result<std::vector<Delivery>> fetch(const Fetch& request) override {
+    using std::chrono::steady_clock;
+    std::unique_lock lock(zone_->mutex);
+    const auto deadline = steady_clock::now() + std::min(request.wait, kLongestWait);
+    while (true) {
+      QueueRows* rows = zone_->queue(request.queue);
+      if (!rows) return no_queue(request.queue);
+      std::vector<Delivery> deliveries = hand_over(*rows, request);
+      const auto now = steady_clock::now();
+      if (!deliveries.empty() || request.limit == 0 || now >= deadline ||
+          request.stop.stop_requested())
+        return deliveries;
+      auto until = deadline;
+      if (zone_->clock)
+        until = std::min(until, now + kClockLook);
+      else if (!rows->due.empty())
+        until = std::min(until, now + (rows->due.begin()->first - zone_->now()));
+      zone_->change.wait_until(lock, request.stop, until,
+                               [&, seen = zone_->changes] { return zone_->changes != seen; });
+    }
+  }
+
+  Result<void> settle(std::span<const Settlement> items) override {
+    const std::lock_guard lock(zone_->mutex);
+    for (const Settlement& item : items) {
+      QueueRows* rows = zone_->queue(item.queue);
+      FeedItem* delivered = rows ? answered(*rows, item.sequence, item.handle) : nullptr;
+      if (!delivered) continue;
+      std::optional<StoreTime> when;
+      if (item.again) when = zone_->now() + *item.again;
+      rows->look_at(item.sequence, *delivered, when);
+    }
+    zone_->changed();
+    return {};
+  }
+
+  Result<Overlooked> overlooked(std::string_view queue, Sequence after,
+                                std::size_t limit) override {
+    const std::lock_guard lock(zone_->mutex);
+    const QueueRows* rows = zone_->queue(queue);
+    if (!rows) return no_queue(queue);
+    Overlooked page;
+    for (auto it = rows->feed.upper_bound(after); it != rows->feed.end(); ++it) {
+      if (it->second.due) continue;
+      const Stored* stored = rows->standing(it->first);
+      if (stored && core::settled(stored->record.state)) continue;
+      if (page.sequences.size() == limit) {
+        page.next = limit > 0 ? page.sequences.back() : after;
+        break;
+      }
+      page.sequences.push_back(it->first);
+    }
+    return page;
+  }
+
+  Result<void> wake(std::string_view queue, std::span<const Sequence> sequences) override {
+    const std::lock_guard lock(zone_->mutex);
+    QueueRows* rows = zone_->queue(queue);
+    if (!rows) return no_queue(queue);
+    for (const Sequence sequence : sequences)
+      if (const auto item = rows->feed.find(sequence); item != rows->feed.end())
+        rows->look_at(sequence, item->second, zone_->now());
+    zone_->changed();
+    return {};
+  }
+
+  // --- Zone ---------------------------------------------------------------------------------
+
+  std::string uuid() override { return uuid_; }
+
+  StoreTime now() override {
+    const std::lock_guard lock(zone_->mutex);
+    return zone_->now();
+  }
+
+  Time wall() override {
+    const std::lock_guard lock(zone_->mutex);
+    return zone_->wall();
+  }
+
+  Result<QueueAdded> add_queue(const Queue& queue) override {
+    const std::lock_guard lock(zone_->mutex);
+    const auto [it, added] = zone_->queues.try_emplace(queue.name);
+    QueueRows& rows = it->second;
+    if (added) {
+      rows.definition = queue;
+      // What has lost its body cannot be run any more: it was settled before this queue came.
+      for (const auto& [sequence, row] : zone_->log)
+        if (row.stage == core::Stage::whole) route(rows, row);
+      zone_->changed();
+    }
+    return QueueAdded{
+        .added = added, .existing = rows.definition, .found = added ? rows.feed.size() : 0};
+  }
+
+  Result<std::vector<Queue>> queues() override {
+    const std::lock_guard lock(zone_->mutex);
+    std::vector<Queue> all;
+    for (const auto& [name, rows] : zone_->queues) all.push_back(rows.definition);
+    return all;
+  }
+
+  Result<void> remove_queue(std::string_view name) override {
+    const std::lock_guard lock(zone_->mutex);
+    const auto found = zone_->queues.find(name);
+    if (found == zone_->queues.end()) return no_queue(name);
+    zone_->queues.erase(found);
+    zone_->changed();
+    return {};
+  }
+
+  Result<std::unique_ptr<Membership>> join(std::string_view queue,
+                                           std::string_view worker) override {
+    const std::lock_guard lock(zone_->mutex);
+    if (!zone_->queue(queue)) return no_queue(queue);
+    const Member number{++zone_->last_member.value};
+    zone_->workers[number] = {.queue = std::string(queue), .name = std::string(worker)};
+    return std::unique_ptr<Membership>(std::make_unique<MemoryMembership>(zone_, number));
+  }
+
+  Result<Counts> counts(std::string_view queue) override {
+    const std::lock_guard lock(zone_->mutex);
+    const QueueRows* rows = zone_->queue(queue);
+    if (!rows) return no_queue(queue);
+    Counts counts;
+    for (const State state :
+         {State::scheduled, State::waiting, State::running, State::retrying, State::in_doubt,
+          State::completed, State::dead, State::cancelled, State::duplicate})
+      counts.tasks[state] = 0;
+    const StoreTime now = zone_->now();
+    for (const auto& [sequence, item] : rows->feed) {
+      const Stored* stored = rows->standing(sequence);
+      const State state = stored ? stored->record.state : State::waiting;
+      const Duration age = now - (stored ? stored->stamp : zone_->log.at(sequence).at);
+      ++counts.tasks[state];
+      if (state == State::waiting)
+        counts.oldest_waiting = std::max(counts.oldest_waiting.value_or(age), age);
+      if (state == State::in_doubt)
+        counts.oldest_in_doubt = std::max(counts.oldest_in_doubt.value_or(age), age);
+    }
+    for (const auto& [number, worker] : zone_->workers)
+      if (worker.queue == queue) ++counts.workers;
+    return counts;
+  }
+
+  Result<std::uint64_t> unrouted() override {
+    const std::lock_guard lock(zone_->mutex);
+    return static_cast<std::uint64_t>(
+        std::count_if(zone_->log.begin(), zone_->log.end(), [&](const auto& row) {
+          return row.second.stage == core::Stage::whole && !zone_->routed(row.first);
+        }));
+  }
+
+  Result<Page> rows(const RowFilter& filter, const Row* after, std::size_t limit) override {
+    const std::lock_guard lock(zone_->mutex);
+    Page page;
+    for (const auto& [name, queue] : zone_->queues) {
+      if (!filter.queue.empty() && name != filter.queue) continue;
+      if (after && name < after->queue) continue;
+      const Sequence from = after && name == after->queue ? after->entry.sequence : Sequence{};
+      for (auto it = queue.feed.upper_bound(from); it != queue.feed.end(); ++it) {
+        Row row = row_of(queue, it->first);
+        if (!passes(filter, row)) continue;
+        if (page.rows.size() == limit) {
+          page.more = true;
+          return page;
+        }
+        page.rows.push_back(std::move(row));
+      }
+    }
+    return page;
+  }
+
+  Result<Retention> retention() override {
+    const std::lock_guard lock(zone_->mutex);
+    return zone_->ages;
+  }
+
+  Result<void> set_retention(const Retention& ages) override {
+    const std::lock_guard lock(zone_->mutex);
+    zone_->ages = ages;
+    return {};
+  }
+
+  Result<RetirePage> retire(Sequence after, std::size_t limit) override {
+    const std::lock_guard lock(zone_->mutex);
+    RetirePage page;
+    auto it = zone_->log.upper_bound(after);
+    for (std::size_t looked = 0; looked < limit && it != zone_->log.end(); ++looked) {
+      page.next = it->first;
+      LogRow& row = (it++)->second;
+      retire_one(row, page.retired);
+    }
+    if (it == zone_->log.end()) page.next = {};
+    return page;
+  }
+
+ private:
+  // All of these with the zone's mutex held.
+
+  Appended append_one(const Append& item) {
+    const auto [known, is_new] =
+        zone_->ids.try_emplace(item.id, Sequence{zone_->last_sequence.value + 1});
+    if (!is_new) {
+      LogRow& row = zone_->log.at(known->second);
+      const AppendVerdict verdict =
+          core::judge_append(item.nonce, item.digest, row.nonce, row.entry.digest);
+      if (verdict == AppendVerdict::duplicate) ++row.entry.duplicates;
+      return answer(verdict, row.entry);
+    }
+    zone_->last_sequence = known->second;
+    const StoreTime now = zone_->now();
+    const LogRow& row = zone_->log[known->second] = {.entry = {.sequence = known->second,
+                                                               .id = item.id,
+                                                               .topic = item.topic,
+                                                               .body = item.body,
+                                                               .headers = item.headers,
+                                                               .digest = item.digest,
+                                                               .published_at = zone_->wall()},
+                                                     .nonce = item.nonce,
+                                                     .at = now,
+                                                     .stage_since = now};
+    for (auto& [name, rows] : zone_->queues) route(rows, row);
+    return answer(AppendVerdict::accepted, row.entry);
+  }
+
+  Appended answer(AppendVerdict verdict, const Entry& entry) const {
+    const bool unrouted =
+        std::none_of(zone_->queues.begin(), zone_->queues.end(), [&](const auto& queue) {
+          return core::matches(queue.second.definition.topic, entry.topic);
+        });
+    return {.verdict = verdict,
+            .sequence = entry.sequence,
+            .digest = entry.digest,
+            .unrouted = unrouted};
+  }
+
+  // Gives the entry to the queue when it is one of the queue's. Its first time is now, so that the
+  // feed goes by sequence among the fresh and no retry waits for all of them.
+  void route(QueueRows& rows, const LogRow& row) {
+    const Sequence sequence = row.entry.sequence;
+    if (rows.definition.from && sequence.value < *rows.definition.from) return;
+    if (!core::matches(rows.definition.topic, row.entry.topic)) return;
+    rows.look_at(sequence, rows.feed[sequence], zone_->now());
+  }
+
+  Result<Swapped> swap_one(const Swap& item) {
+    QueueRows* rows = zone_->queue(item.at.queue);
+    if (!rows) return no_queue(item.at.queue);
+    const Stored* current = rows->find(item.at);
+    if ((current ? current->revision : Revision{}) != item.expected)
+      return Swapped{.written = false, .current = as_read(current)};
+    Stored stored = zone_->write(*rows, item.at, item.record);
+    if (answered(*rows, item.at.sequence, item.handle))
+      zone_->follow(*rows, item.at.sequence, stored);
+    return Swapped{.written = true, .current = std::move(stored)};
+  }
+
+  std::optional<Stored> as_read(const Stored* stored) const {
+    if (!stored) return std::nullopt;
+    return zone_->as_read(*stored);
+  }
+
+  // The item whose last hand-over the handle names, or null: then the entry went to somebody else
+  // since, who will answer.
+  static FeedItem* answered(QueueRows& rows, Sequence sequence, const std::string& handle) {
+    const auto item = rows.feed.find(sequence);
+    const std::uint64_t delivery = number(handle);
+    return delivery != 0 && item != rows.feed.end() && item->second.delivery == delivery
+               ? &item->second
+               : nullptr;
+  }
+
+  std::vector<Delivery> hand_over(QueueRows& rows, const Fetch& request) {
+    const StoreTime now = zone_->now();
+    std::vector<Sequence> ready;
+    for (auto it = rows.due.begin();
+         it != rows.due.end() && it->first <= now && ready.size() < request.limit; ++it)
+      ready.push_back(it->second);
+    std::vector<Delivery> deliveries;
+    deliveries.reserve(ready.size());
+    for (const Sequence sequence : ready)
+      deliveries.push_back(hand_over_one(rows, sequence, request.claimer, now));
+    return deliveries;
+  }
+
+  Delivery hand_over_one(QueueRows& rows, Sequence sequence, Claimer* claimer, StoreTime now) {
+    FeedItem& item = rows.feed.at(sequence);
+    item.delivery = ++zone_->last_delivery;
+    Delivery delivery{.entry = zone_->log.at(sequence).entry,
+                      .handle = std::to_string(item.delivery)};
+    rows.look_at(sequence, item, now + rows.definition.lease);
+
+    const auto at = claimer ? claimer->address(delivery.entry) : std::nullopt;
+    if (!at) return delivery;
+    delivery.stored = as_read(rows.find(*at));
+    const auto claim = claimer->claim(delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
+                                      {.store = now, .wall = zone_->wall()});
+    if (!claim) return delivery;
+    delivery.stored = zone_->write(rows, *at, *claim);
+    delivery.claimed = true;
+    zone_->follow(rows, sequence, *delivery.stored);
+    return delivery;
+  }
+
+  Row row_of(const QueueRows& rows, Sequence sequence) const {
+    Row row{.entry = zone_->log.at(sequence).entry, .queue = rows.definition.name};
+    row.entry.body.reset();
+    row.stored = as_read(rows.standing(sequence));
+    if (const auto key = rows.key_of.find(sequence); key != rows.key_of.end())
+      row.key = key->second;
+    else if (rows.definition.key.empty())
+      row.key = row.entry.id;
+    return row;
+  }
+
+  static bool passes(const RowFilter& filter, const Row& row) {
+    const State state = row.stored ? row.stored->record.state : State::waiting;
+    const Time since = row.stored ? row.stored->record.since : row.entry.published_at;
+    return (!filter.state || *filter.state == state) && (!filter.since || since >= *filter.since) &&
+           (filter.topic.empty() || core::matches(filter.topic, row.entry.topic));
+  }
+
+  void retire_one(LogRow& row, Retired& retired) {
+    const Sequence sequence = row.entry.sequence;
+    const StoreTime now = zone_->now();
+    std::vector<core::Standing> standings;
+    for (const auto& [name, rows] : zone_->queues) {
+      if (!rows.feed.contains(sequence)) continue;
+      const Stored* stored = rows.standing(sequence);
+      standings.push_back(stored ? core::Standing{stored->record.state, stored->stamp}
+                                 : core::Standing{State::waiting, row.at});
+    }
+    switch (core::may_forget(row.stage, row.stage_since, standings, zone_->ages, now)) {
+      case core::Forget::nothing: return;
+      case core::Forget::body:
+        row.entry.body.reset();
+        row.stage = core::Stage::body_retired;
+        row.stage_since = now;
+        ++retired.bodies;
+        return;
+      case core::Forget::records:
+        for (auto& [name, rows] : zone_->queues) {
+          rows.forget_records(sequence);
+          if (const auto item = rows.feed.find(sequence); item != rows.feed.end()) {
+            rows.look_at(sequence, item->second, std::nullopt);
+            rows.feed.erase(item);
+          }
+        }
+        row.stage = core::Stage::records_dropped;
+        row.stage_since = now;
+        ++retired.records;
+        return;
+      case core::Forget::id:
+        zone_->ids.erase(row.entry.id);
+        zone_->log.erase(sequence);  // `row` ends here
+        ++retired.ids;
+        return;
+    }
+  }
+
+  const std::string uuid_ = random_uuid();
+  std::shared_ptr<MemoryZone> zone_;  // shared with the memberships, which may outlive the store
+};
+
+}  // namespace
+
+std::unique_ptr<Store> open_memory(std::shared_ptr<Clock> clock) {
+  return std::make_unique<MemoryStore>(std::move(clock));
+}
+
+}  // namespace once::store

@@ -1,0 +1,250 @@
+// The seam between the engine and what remembers and delivers: a log, a feed of deliveries per
+// queue, a ledger of records, and a little about the zone. memory/ is the reference, sqlite/ the
+// default; both pass tests/contract.
+//
+// - Calls take batches, block, and answer per item; one bad item does not fail its batch. A batch
+//   is not atomic. A swap by itself is.
+// - A store never decides: it compares revisions, and asks the core where a rule is needed
+//   (judge_append, look_again, may_forget; the claim it is handed in fetch()).
+// - An error with in_doubt means that the write may have happened. An append that is repeated with
+//   its nonce, and a swap that is read back, find out.
+// - Any thread may call anything.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "core/decide.h"
+#include "core/retention.h"
+#include "once/view.h"
+
+namespace once::store {
+
+using core::Digest;
+using core::Member;
+using core::Nonce;
+using core::Record;
+using core::Revision;
+using core::Sequence;
+using core::Stored;
+using core::StoreTime;
+
+// --- Log ------------------------------------------------------------------------------------
+
+struct Append {
+  std::string id{};
+  std::string topic{};
+  Body body{};
+  std::map<std::string, std::string> headers{};
+  Digest digest{};
+  Nonce nonce{};
+};
+
+struct Appended {
+  core::AppendVerdict verdict{};
+  Sequence sequence{};  // of the entry in the log
+  Digest digest{};      // of the entry in the log
+  bool unrouted{};      // no queue's filter matches its topic
+};
+
+struct Entry {
+  Sequence sequence{};
+  std::string id{};
+  std::string topic{};
+  std::optional<Body> body{};  // none: retired
+  std::map<std::string, std::string> headers{};
+  Digest digest{};
+  Time published_at{};
+  std::uint64_t duplicates{};  // appends answered with it
+};
+
+class Log {
+ public:
+  virtual ~Log() = default;
+  // An accepted item is durable when this returns. A duplicate is counted, durably, before the
+  // answer. Within one batch a repeated id is a duplicate (or conflict) of the first.
+  virtual std::vector<Result<Appended>> append(std::span<const Append> items) = 0;
+  // Entries after `after` whose topic matches `filter` (empty: all), in order, at most `limit`.
+  // May answer fewer than there are, but an empty answer means the end.
+  virtual Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
+                                          std::string_view filter) = 0;
+  virtual Result<std::optional<Entry>> find(std::string_view id) = 0;
+};
+
+// --- Ledger ---------------------------------------------------------------------------------
+
+// Where a record lives.
+struct Address {
+  enum class Kind {
+    task,   // under the queue and the task's key; `sequence` names the entry that is asked about
+    entry,  // under the queue and the entry's own sequence: for what has none under its key
+    lone,   // under the queue and a name, without a log entry (slots, elections)
+  };
+  Kind kind = Kind::task;
+  std::string queue{};
+  std::string key{};    // task: the key (the id, when the queue has no template); lone: the name
+  Sequence sequence{};  // task, entry
+
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+struct Swap {
+  Address at{};
+  Revision expected{};  // zero: there must be none
+  Record record{};
+  // Of the delivery that this answers; empty: none. Once the record is durable, and only then, the
+  // delivery is done with when look_again(record) is none, else handed over again after that long.
+  std::string handle{};
+};
+
+struct Swapped {
+  bool written = false;
+  std::optional<Stored> current{};  // written: the record with its revision and stamp;
+                                    // refused: what is there instead (none: nothing)
+};
+
+class Ledger {
+ public:
+  virtual ~Ledger() = default;
+  virtual std::vector<Result<Swapped>> swap(std::span<const Swap> items) = 0;
+  virtual std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) = 0;
+};
+
+// --- Feed -----------------------------------------------------------------------------------
+
+// How the engine claims, handed to fetch() so that a store that can do so reads, asks and writes in
+// one commit.
+class Claimer {
+ public:
+  virtual ~Claimer() = default;
+  // Where the entry's record lives; none: the entry has no key (a path is missing).
+  virtual std::optional<Address> address(const struct Entry& entry) = 0;
+  // The record to write over what is stored (null: nothing); none: do not claim. Called in the
+  // middle of a write: must not call the store.
+  virtual std::optional<Record> claim(const Entry& entry, const Stored* stored, core::Now now) = 0;
+};
+
+struct Delivery {
+  Entry entry{};
+  std::string handle{};            // the store's own; give it back in Swap or Settlement
+  std::optional<Stored> stored{};  // what the ledger holds at the entry's address, if it was read
+  bool claimed = false;            // `stored` is what claim() gave and is durable
+};
+
+struct Fetch {
+  std::string queue{};
+  std::size_t limit = 1;
+  Claimer* claimer = nullptr;
+  Duration wait{};         // how long to wait for the first one; zero: do not
+  std::stop_token stop{};  // ends the wait
+};
+
+struct Settlement {
+  std::string queue{};
+  Sequence sequence{};
+  std::string handle{};
+  std::optional<Duration> again{};  // none: done with
+};
+
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  // Hands over entries of the queue that nobody has been handed, or whose time to be looked at
+  // again has come. Handed over and not answered, an entry comes again after the queue's lease, or
+  // at once when the store sees that the worker is gone. A store may leave deliveries unclaimed;
+  // the caller then claims by swap().
+  virtual Result<std::vector<Delivery>> fetch(const Fetch& request) = 0;
+  // Answers deliveries for which there was nothing to write.
+  virtual Result<void> settle(std::span<const Settlement> items) = 0;
+  // For the sweeper: entries after `after` that the feed counts as handed over and done with while
+  // their record is missing or unsettled. At most `limit`; `next` is where to go on (zero: the
+  // end).
+  struct Overlooked {
+    std::vector<Sequence> sequences{};
+    Sequence next{};
+  };
+  virtual Result<Overlooked> overlooked(std::string_view queue, Sequence after,
+                                        std::size_t limit) = 0;
+  // Makes the feed hand these entries over again.
+  virtual Result<void> wake(std::string_view queue, std::span<const Sequence> sequences) = 0;
+};
+
+// --- Zone -----------------------------------------------------------------------------------
+
+// A worker's presence. While it lives (and the inherited lock with it), claims made under its
+// number are known to be held; a store without such a lock goes by leases alone.
+class Membership {
+ public:
+  virtual ~Membership() = default;
+  virtual Member number() const = 0;
+  virtual int inheritable_fd() const = 0;  // -1: none. Programs inherit it.
+};
+
+struct Counts {
+  std::map<State, std::uint64_t> tasks{};  // every state is present
+  std::uint64_t workers{};
+  std::optional<Duration> oldest_waiting{};
+  std::optional<Duration> oldest_in_doubt{};
+};
+
+struct Row {
+  Entry entry{};  // without body
+  std::string queue{};
+  std::string key{};
+  std::optional<Stored> stored{};  // none: waiting, never claimed
+};
+
+struct RowFilter {
+  std::string queue{};
+  std::optional<State> state{};
+  std::string topic{};
+  std::optional<Time> since{};
+};
+
+class Meta {
+ public:
+  virtual ~Meta() = default;
+  virtual std::string uuid() = 0;
+  virtual StoreTime now() = 0;
+  virtual Time wall() = 0;
+
+  struct QueueAdded {
+    bool added = false;  // false: `existing` stands, whatever it says
+    Queue existing{};
+    std::uint64_t found{};  // tasks of the log that it matches
+  };
+  virtual Result<QueueAdded> add_queue(const Queue& queue) = 0;
+  virtual Result<std::vector<Queue>> queues() = 0;
+  virtual Result<void> remove_queue(std::string_view name) = 0;
+
+  virtual Result<std::unique_ptr<Membership>> join(std::string_view queue,
+                                                   std::string_view worker) = 0;
+
+  virtual Result<Counts> counts(std::string_view queue) = 0;
+  virtual Result<std::uint64_t> unrouted() = 0;
+  // Rows in (queue, sequence) order; `after` is the last row of the page before.
+  struct Page {
+    std::vector<Row> rows{};
+    bool more = false;
+  };
+  virtual Result<Page> rows(const RowFilter& filter, const Row* after, std::size_t limit) = 0;
+
+  virtual Result<Retention> retention() = 0;
+  virtual Result<void> set_retention(const Retention& ages) = 0;
+  // Applies may_forget() to a page of entries after `after`.
+  struct RetirePage {
+    Retired retired{};
+    Sequence next{};  // zero: the end
+  };
+  virtual Result<RetirePage> retire(Sequence after, std::size_t limit) = 0;
+};
+
+class Store : public Log, public Ledger, public Feed, public Meta {};
+
+}  // namespace once::store

@@ -1,0 +1,183 @@
+// A decorator around any store in which calls go wrong by a FaultPlan: they fail, their answer is
+// lost, half of a batch happens, or the process is killed before or after. Without a plan it is the
+// store that it wraps (and passes the contract).
+//
+//   auto store = std::make_unique<FaultyStore>(store::open_memory(clock),
+//                                              FaultPlan{}.on(Seam::swap, 2, Fault::answer_lost));
+//
+// Any thread may call; calls of a method are numbered in the order in which they begin.
+#pragma once
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "store/store.h"
+#include "support/fault_plan.h"
+
+namespace once::testing {
+
+class FaultyStore final : public store::Store {
+ public:
+  explicit FaultyStore(std::unique_ptr<store::Store> inner, FaultPlan plan = {})
+      : inner_(std::move(inner)), plan_(std::move(plan)) {}
+
+  // From the next call on; the numbering of calls goes on.
+  void set_plan(FaultPlan plan) {
+    const std::lock_guard lock(mutex_);
+    plan_ = std::move(plan);
+  }
+  // How many calls of the method have begun.
+  std::uint64_t calls(Seam seam) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_.find(seam);
+    return found == calls_.end() ? 0 : found->second;
+  }
+  // How many calls have met a fault.
+  std::uint64_t faults() const {
+    const std::lock_guard lock(mutex_);
+    return faults_;
+  }
+  store::Store& inner() { return *inner_; }
+
+  std::vector<Result<store::Appended>> append(std::span<const store::Append> items) override {
+    return batch<store::Appended>(Seam::append, items,
+                                  [&](auto part) { return inner_->append(part); });
+  }
+  Result<std::vector<store::Entry>> read(core::Sequence after, std::size_t limit,
+                                         std::string_view filter) override {
+    return call(Seam::read, [&] { return inner_->read(after, limit, filter); });
+  }
+  Result<std::optional<store::Entry>> find(std::string_view id) override {
+    return call(Seam::find, [&] { return inner_->find(id); });
+  }
+
+  std::vector<Result<store::Swapped>> swap(std::span<const store::Swap> items) override {
+    return batch<store::Swapped>(Seam::swap, items, [&](auto part) { return inner_->swap(part); });
+  }
+  std::vector<Result<std::optional<store::Stored>>> get(
+      std::span<const store::Address> items) override {
+    return batch<std::optional<store::Stored>>(Seam::get, items,
+                                               [&](auto part) { return inner_->get(part); });
+  }
+
+  Result<std::vector<store::Delivery>> fetch(const store::Fetch& request) override {
+    return call(Seam::fetch, [&] { return inner_->fetch(request); });
+  }
+  Result<void> settle(std::span<const store::Settlement> items) override {
+    return call(
+        Seam::settle, [&] { return inner_->settle(items); },
+        [&] { return inner_->settle(items.first(items.size() / 2)); });
+  }
+  Result<Overlooked> overlooked(std::string_view queue, core::Sequence after,
+                                std::size_t limit) override {
+    return call(Seam::overlooked, [&] { return inner_->overlooked(queue, after, limit); });
+  }
+  Result<void> wake(std::string_view queue, std::span<const core::Sequence> sequences) override {
+    return call(
+        Seam::wake, [&] { return inner_->wake(queue, sequences); },
+        [&] { return inner_->wake(queue, sequences.first(sequences.size() / 2)); });
+  }
+
+  std::string uuid() override { return inner_->uuid(); }
+  core::StoreTime now() override { return inner_->now(); }
+  Time wall() override { return inner_->wall(); }
+  Result<QueueAdded> add_queue(const Queue& queue) override {
+    return call(Seam::add_queue, [&] { return inner_->add_queue(queue); });
+  }
+  Result<std::vector<Queue>> queues() override {
+    return call(Seam::queues, [&] { return inner_->queues(); });
+  }
+  Result<void> remove_queue(std::string_view name) override {
+    return call(Seam::remove_queue, [&] { return inner_->remove_queue(name); });
+  }
+  Result<std::unique_ptr<store::Membership>> join(std::string_view queue,
+                                                  std::string_view worker) override {
+    return call(Seam::join, [&] { return inner_->join(queue, worker); });
+  }
+  Result<store::Counts> counts(std::string_view queue) override {
+    return call(Seam::counts, [&] { return inner_->counts(queue); });
+  }
+  Result<std::uint64_t> unrouted() override {
+    return call(Seam::unrouted, [&] { return inner_->unrouted(); });
+  }
+  Result<Page> rows(const store::RowFilter& filter, const store::Row* after,
+                    std::size_t limit) override {
+    return call(Seam::rows, [&] { return inner_->rows(filter, after, limit); });
+  }
+  Result<Retention> retention() override {
+    return call(Seam::retention, [&] { return inner_->retention(); });
+  }
+  Result<void> set_retention(const Retention& ages) override {
+    return call(Seam::set_retention, [&] { return inner_->set_retention(ages); });
+  }
+  Result<RetirePage> retire(core::Sequence after, std::size_t limit) override {
+    return call(Seam::retire, [&] { return inner_->retire(after, limit); });
+  }
+
+ private:
+  static Error unavailable() {
+    return {.code = Code::store_unavailable,
+            .message = "the store is away by plan; nothing was done: call again",
+            .retryable = true};
+  }
+  static Error unknown() {
+    return {.code = Code::outcome_unknown,
+            .message = "the answer was lost by plan; it may have been done: call again",
+            .retryable = true,
+            .in_doubt = true};
+  }
+  [[noreturn]] static void die() {
+    raise(SIGKILL);
+    std::abort();
+  }
+
+  std::optional<Fault> begin(Seam seam) {
+    const std::lock_guard lock(mutex_);
+    const auto fault = plan_.next(seam, ++calls_[seam]);
+    if (fault) ++faults_;
+    return fault;
+  }
+
+  // `half` is what Fault::half_done does instead.
+  template <class Whole, class Half>
+  auto call(Seam seam, Whole whole, Half half) -> decltype(whole()) {
+    const auto fault = begin(seam);
+    if (fault == Fault::kill_before) die();
+    if (fault == Fault::fails) return unavailable();
+    auto answer = fault == Fault::half_done ? half() : whole();
+    if (fault == Fault::kill_after) die();
+    if (fault) return unknown();
+    return answer;
+  }
+  template <class Whole>
+  auto call(Seam seam, Whole whole) -> decltype(whole()) {
+    return call(seam, whole, whole);
+  }
+
+  template <class T, class Item, class Whole>
+  std::vector<Result<T>> batch(Seam seam, std::span<const Item> items, Whole whole) {
+    const auto all = [&](const Error& error) {
+      return std::vector<Result<T>>(items.size(), Result<T>(error));
+    };
+    const auto fault = begin(seam);
+    if (fault == Fault::kill_before) die();
+    if (fault == Fault::fails) return all(unavailable());
+    auto answers = whole(fault == Fault::half_done ? items.first(items.size() / 2) : items);
+    if (fault == Fault::kill_after) die();
+    if (fault) return all(unknown());
+    return answers;
+  }
+
+  std::unique_ptr<store::Store> inner_;
+  mutable std::mutex mutex_;  // guards what follows
+  FaultPlan plan_;
+  std::map<Seam, std::uint64_t> calls_;
+  std::uint64_t faults_ = 0;
+};
+
+}  // namespace once::testing
