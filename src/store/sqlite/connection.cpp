@@ -1,0 +1,99 @@
+#include "store/sqlite/connection.h"
+
+#include "store/sqlite/failure.h"
+
+namespace once::store::sqlite {
+namespace {
+
+constexpr const char* kSettings =
+    "PRAGMA synchronous=FULL;"
+    "PRAGMA wal_autocheckpoint=0;"
+    "PRAGMA temp_store=MEMORY;"
+    "PRAGMA trusted_schema=OFF;";
+constexpr const char* kWriterCache = "PRAGMA cache_size=-32768;";  // KiB
+constexpr const char* kReaderCache = "PRAGMA cache_size=-4096; PRAGMA query_only=ON;";
+
+}  // namespace
+
+bool Query::step() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  throw StatementFailure(statement_error(sqlite3_db_handle(statement_), code, path_));
+}
+
+void Query::run() {
+  while (step()) {
+  }
+  sqlite3_reset(statement_);
+}
+
+std::string_view Query::bytes(int column) const {
+  const void* data = sqlite3_column_blob(statement_, column);
+  const int size = sqlite3_column_bytes(statement_, column);
+  return {static_cast<const char*>(data), static_cast<std::size_t>(size)};
+}
+
+void Query::bind_one(int index, std::string_view text) {
+  const char* data = text.data() ? text.data() : "";
+  check(sqlite3_bind_text64(statement_, index, data, text.size(), SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void Query::bind_one(int index, Blob blob) {
+  const char* data = blob.bytes.data() ? blob.bytes.data() : "";
+  check(sqlite3_bind_blob64(statement_, index, data, blob.bytes.size(), SQLITE_STATIC));
+}
+
+void Query::check(int code) {
+  if (code != SQLITE_OK)
+    throw StatementFailure(statement_error(sqlite3_db_handle(statement_), code, path_));
+}
+
+Connection::Connection(std::string path, Use use, bool create, Duration busy_wait)
+    : path_(std::move(path)) {
+  // Readers too: a reader of a WAL writes its marks beside the database.
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  if (create) flags |= SQLITE_OPEN_CREATE;
+  const int code = sqlite3_open_v2(path_.c_str(), &db_, flags, nullptr);
+  try {
+    if (code != SQLITE_OK) throw StatementFailure(statement_error(db_, code, path_));
+    sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    set_busy_wait(busy_wait);
+    script(kSettings);
+    script(use == Use::write ? kWriterCache : kReaderCache);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+Connection::~Connection() { close(); }
+
+void Connection::close() {
+  for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  statements_.clear();
+  sqlite3_close(db_);
+  db_ = nullptr;
+}
+
+Query Connection::query(const char* sql) {
+  sqlite3_stmt*& statement = statements_[sql];
+  if (!statement) {
+    const int code =
+        sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+    if (code != SQLITE_OK) throw StatementFailure(statement_error(db_, code, path_));
+  }
+  return {statement, path_};
+}
+
+void Connection::script(const std::string& sql) {
+  const int code = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) throw StatementFailure(statement_error(db_, code, path_));
+}
+
+void Connection::checkpoint_on_close() {
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+}
+
+}  // namespace once::store::sqlite

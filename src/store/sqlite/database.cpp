@@ -1,0 +1,263 @@
+#include "store/sqlite/database.h"
+
+#include <filesystem>
+
+#include "store/sqlite/failure.h"
+
+namespace once::store::sqlite {
+namespace {
+
+constexpr std::size_t kIdleReaders = 4;
+// In pages of 4 KiB. The log is copied into the database when it passes the first, and again with
+// every so many more; past the second, readers are waited for (shortly) so that it can start over.
+constexpr int kCheckpointPages = 2'000;
+constexpr int kTruncatePages = 16'384;
+constexpr Duration kTruncateWait{100};
+constexpr Duration kCloseWait{200};
+
+int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
+  *static_cast<int*>(to) = pages;
+  return SQLITE_OK;
+}
+
+}  // namespace
+
+// --- Write transactions ---------------------------------------------------------------------
+
+WriteTransaction::WriteTransaction(Database& database) : database_(database) {
+  held_.emplace(database.lock_.acquire(database.lock_wait_).value());
+  db_ = &database.writer();
+  db_->query("BEGIN IMMEDIATE").run();
+  open_ = true;
+  try {
+    changes_before_ = sqlite3_total_changes64(db_->handle());
+    zone = load_zone(*db_);
+    queues_ = database.queues(*db_, zone.queue_version);
+    tallies_.resize(queues_->all().size());
+    if (!database.clock_.this_boot(zone.time)) begin_boot();
+    database.clock_.follow(zone.time);
+    now_ = database.clock_.now();
+    wall_ = database.clock_.wall();
+    holders_.emplace(*db_, database.presence_, database.clock_.boot_began());
+  } catch (...) {
+    roll_back();
+    throw;
+  }
+}
+
+WriteTransaction::~WriteTransaction() { roll_back(); }
+
+void WriteTransaction::roll_back() {
+  if (!std::exchange(open_, false)) return;
+  if (sqlite3_exec(db_->handle(), "ROLLBACK", nullptr, nullptr, nullptr) != SQLITE_OK &&
+      !sqlite3_get_autocommit(db_->handle()))
+    database_.drop_writer();
+}
+
+TopicRoutes& WriteTransaction::routes() { return database_.routes_; }
+
+// Nobody of an earlier boot is left: what they held is free at once.
+void WriteTransaction::begin_boot() {
+  database_.clock_.begin_boot(zone.time);
+  for (const KnownQueue& queue : queues_->all())
+    db_->query("UPDATE ledger SET due = ?2 WHERE qid = ?1 AND due IS NOT NULL AND state = 2")
+        .bind(queue.qid, zone.time.base)
+        .run();
+  db_->query("DELETE FROM member").run();
+  save_zone(*db_, zone);
+  announce_ = true;
+}
+
+void WriteTransaction::flush_tallies() {
+  for (const KnownQueue& queue : queues_->all()) {
+    const Tally& tally = tallies_[queue.place];
+    if (!tally.changed) continue;
+    const auto& more = tally.states;
+    // A queue that has been handed everything skips what came since and is not its own.
+    db_->query(
+           "UPDATE queue SET cursor = CASE WHEN ?2 IS NOT NULL THEN ?2"
+           " WHEN ?3 > 0 AND cursor >= tail THEN max(cursor, ?3 - 1) ELSE cursor END,"
+           " tail = max(tail, ?4), matched = matched + ?5, waiting = waiting + ?6,"
+           " running = running + ?7, retrying = retrying + ?8, in_doubt = in_doubt + ?9,"
+           " completed = completed + ?10, dead = dead + ?11, cancelled = cancelled + ?12,"
+           " duplicate = duplicate + ?13 WHERE qid = ?1")
+        .bind(queue.qid, tally.cursor, tally.first_match, tally.last_match, tally.matched, more[1],
+              more[2], more[3], more[4], more[5], more[6], more[7], more[8])
+        .run();
+  }
+}
+
+void WriteTransaction::commit() {
+  flush_tallies();
+  if (sqlite3_total_changes64(db_->handle()) == changes_before_) return;  // nothing to keep
+  zone.time.last = now_.time_since_epoch().count();
+  save_zone(*db_, zone);
+  const int code = sqlite3_exec(db_->handle(), "COMMIT", nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) {
+    const Error error = commit_error(db_->handle(), code, database_.path_);
+    // What this connection believes of the file is not to be trusted any more.
+    open_ = false;
+    database_.drop_writer();
+    throw Failure(error);
+  }
+  open_ = false;
+  database_.checkpoint();
+  held_->release(announce_);
+  if (announce_) database_.notifier_.notify();
+}
+
+// --- Read transactions ----------------------------------------------------------------------
+
+ReadTransaction::ReadTransaction(Database& database)
+    : database_(database), db_(database.take_reader()) {
+  db_->query("BEGIN").run();
+  std::int64_t version = 0;
+  {
+    Query query = db_->query("SELECT queue_version, unrouted FROM zone");
+    if (query.step()) {
+      version = query.integer(0);
+      unrouted_ = query.integer(1);
+    }
+  }
+  queues_ = database.queues(*db_, version);
+  now_ = database.clock_.now();
+  holders_.emplace(*db_, database.presence_, database.clock_.boot_began());
+}
+
+ReadTransaction::~ReadTransaction() {
+  // A connection that failed is closed instead, and the next reader opens another.
+  if (sqlite3_exec(db_->handle(), "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK)
+    database_.give_back(std::move(db_));
+}
+
+// --- The database ---------------------------------------------------------------------------
+
+Database::Database(std::string path, const SqliteOptions& options)
+    : path_(std::move(path)),
+      lock_wait_(options.lock_wait),
+      clock_(options.clock),
+      lock_(path_ + "-lock", path_),
+      presence_(path_ + "-members", path_),
+      notifier_(path_ + "-lock") {}
+
+Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
+  // Side files are found by name: two ways to one database must end at the same name.
+  std::error_code failed;
+  const std::filesystem::path full = std::filesystem::weakly_canonical(
+      std::filesystem::absolute(options.path, failed), failed);
+  if (failed || options.path.empty() || !full.has_filename())
+    return unusable("'" + options.path.string() + "' is no path of a database: nothing was done");
+  const auto found = look_at_database(full.string());
+  if (!found) {
+    // Where there is no folder there is no database either.
+    if (!options.create && !std::filesystem::exists(full.parent_path(), failed))
+      return Error{.code = Code::not_found,
+                   .message = "there is no database " + full.string() + ": nothing was made"};
+    return found.error();
+  }
+  if (*found != Found::something && !options.create)
+    return Error{.code = Code::not_found,
+                 .message = "there is no database " + full.string() + ": nothing was made"};
+  auto database = std::make_shared<Database>(full.string(), options);
+  if (auto started = database->start(*found, options.create); !started) return started.error();
+  return database;
+}
+
+Result<void> Database::start(Found found, bool create) {
+  try {
+    if (found == Found::something) {
+      auto reader = std::make_unique<Connection>(path_, Connection::Use::read, false, lock_wait_);
+      if (inspect(*reader) == Content::zone) {
+        const ZoneRow zone = load_zone(*reader);
+        uuid_ = load_uuid(*reader);
+        if (clock_.this_boot(zone.time)) {
+          clock_.follow(zone.time);
+          give_back(std::move(reader));
+          return {};
+        }
+      } else if (!create) {
+        return Error{.code = Code::not_found,
+                     .message = path_ + " is empty, there is no zone in it: nothing was made"};
+      }
+    }
+    {
+      auto held = lock_.acquire(lock_wait_);
+      if (!held) return held.error();
+      writer_ = std::make_unique<Connection>(path_, Connection::Use::write, create, lock_wait_);
+      if (inspect(*writer_) == Content::nothing) {
+        writer_->script("PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
+        create_schema(*writer_, clock_);
+        writer_->script("COMMIT");
+      }
+      lock_.follow_database();
+      uuid_ = load_uuid(*writer_);
+      writer_.reset();
+    }
+    return write([](WriteTransaction&) {});
+  } catch (const Failure& failure) {
+    return failure.error();
+  }
+}
+
+Database::~Database() {
+  readers_.clear();
+  if (!writer_) return;
+  // The last to leave puts everything into the one file. Not worth a wait: the log keeps it too.
+  auto held = lock_.acquire(kCloseWait);
+  if (held) writer_->checkpoint_on_close();
+  writer_.reset();
+}
+
+Connection& Database::writer() {
+  if (!writer_) {
+    writer_ = std::make_unique<Connection>(path_, Connection::Use::write, false, lock_wait_);
+    sqlite3_wal_hook(writer_->handle(), remember_wal_pages, &wal_pages_);
+    // Somebody may have taken the file out of WAL mode; then, with the lock held, put it back.
+    writer_->script("PRAGMA journal_mode=WAL");
+  }
+  return *writer_;
+}
+
+// A checkpoint that fails leaves everything in the log, where it is safe; the next one tries again.
+void Database::checkpoint() {
+  if (wal_pages_ < pages_at_checkpoint_) pages_at_checkpoint_ = 0;  // the log started over
+  if (wal_pages_ - pages_at_checkpoint_ < kCheckpointPages) return;
+  pages_at_checkpoint_ = wal_pages_;
+  int mode = SQLITE_CHECKPOINT_PASSIVE;
+  if (wal_pages_ >= kTruncatePages) {
+    mode = SQLITE_CHECKPOINT_TRUNCATE;
+    writer_->set_busy_wait(kTruncateWait);
+  }
+  sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, mode, nullptr, nullptr);
+  writer_->set_busy_wait(lock_wait_);
+}
+
+std::unique_ptr<Connection> Database::take_reader() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!readers_.empty()) {
+      auto reader = std::move(readers_.back());
+      readers_.pop_back();
+      return reader;
+    }
+  }
+  return std::make_unique<Connection>(path_, Connection::Use::read, false, lock_wait_);
+}
+
+void Database::give_back(std::unique_ptr<Connection> reader) {
+  const std::lock_guard lock(mutex_);
+  if (readers_.size() < kIdleReaders) readers_.push_back(std::move(reader));
+}
+
+std::shared_ptr<const QueueSet> Database::queues(Connection& db, std::int64_t version) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (queues_ && queues_->version() == version) return queues_;
+  }
+  auto loaded = std::make_shared<const QueueSet>(QueueSet::load(db, version));
+  const std::lock_guard lock(mutex_);
+  if (!queues_ || queues_->version() < version) queues_ = loaded;
+  return loaded;
+}
+
+}  // namespace once::store::sqlite

@@ -1,0 +1,182 @@
+// One database file as one process uses it: a connection that writes, under the write lock, and a
+// few that read. Everything else in this folder goes through write() and read().
+//
+//   write: lock, BEGIN IMMEDIATE, the zone's row, the body, the rows that changed, COMMIT,
+//          a checkpoint when the log has grown, unlock, tell those who wait
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "store/sqlite/connection.h"
+#include "store/sqlite/file_system.h"
+#include "store/sqlite/holder_check.h"
+#include "store/sqlite/notifier.h"
+#include "store/sqlite/presence.h"
+#include "store/sqlite/queue_set.h"
+#include "store/sqlite/schema.h"
+#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/write_lock.h"
+#include "store/sqlite/zone_clock.h"
+
+namespace once::store::sqlite {
+
+class Database;
+
+// How often those who wait look by themselves. What becomes due later than that need not be told.
+inline constexpr Duration kLookAnyway{1000};
+
+// What a transaction changes in a queue's row; written once, at its end.
+struct Tally {
+  std::array<std::int64_t, kStates> states{};  // ledger rows by state, more or fewer
+  std::int64_t matched = 0;
+  std::int64_t first_match = 0;          // of the entries that were added
+  std::int64_t last_match = 0;           // of them
+  std::optional<std::int64_t> cursor{};  // where it is now
+  std::optional<bool> has_pending{};     // whether the queue may have pending rows; none: not known
+  bool changed = false;
+};
+
+class WriteTransaction {
+ public:
+  explicit WriteTransaction(Database& database);
+  WriteTransaction(const WriteTransaction&) = delete;
+  WriteTransaction& operator=(const WriteTransaction&) = delete;
+  ~WriteTransaction();
+
+  Connection& db() { return *db_; }
+  const QueueSet& queues() const { return *queues_; }
+  TopicRoutes& routes();
+  HolderCheck& holders() { return *holders_; }
+  core::StoreTime now() const { return now_; }
+  Time wall() const { return wall_; }
+  Tally& tally(const KnownQueue& queue) { return tallies_[queue.place]; }
+  // Something may be claimable from then on.
+  void due_at(core::StoreTime when) { announce_ = announce_ || when < now_ + kLookAnyway; }
+
+  void commit();
+
+  ZoneRow zone{};  // written back at the commit
+
+ private:
+  void begin_boot();
+  void roll_back();
+  void flush_tallies();
+
+  Database& database_;
+  std::optional<WriteLock::Held> held_{};
+  Connection* db_ = nullptr;
+  std::shared_ptr<const QueueSet> queues_{};
+  std::vector<Tally> tallies_{};
+  std::optional<HolderCheck> holders_{};
+  core::StoreTime now_{};
+  Time wall_{};
+  std::int64_t changes_before_ = 0;
+  bool announce_ = false;
+  bool open_ = false;
+};
+
+class ReadTransaction {
+ public:
+  explicit ReadTransaction(Database& database);
+  ReadTransaction(const ReadTransaction&) = delete;
+  ReadTransaction& operator=(const ReadTransaction&) = delete;
+  ~ReadTransaction();
+
+  Connection& db() { return *db_; }
+  const QueueSet& queues() const { return *queues_; }
+  HolderCheck& holders() { return *holders_; }
+  core::StoreTime now() const { return now_; }
+  std::int64_t unrouted() const { return unrouted_; }
+
+ private:
+  Database& database_;
+  std::unique_ptr<Connection> db_{};
+  std::shared_ptr<const QueueSet> queues_{};
+  std::optional<HolderCheck> holders_{};
+  core::StoreTime now_{};
+  std::int64_t unrouted_ = 0;
+};
+
+// Any thread may call.
+class Database {
+ public:
+  static Result<std::shared_ptr<Database>> open(const SqliteOptions& options);
+  Database(std::string path, const SqliteOptions& options);
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  ~Database();
+
+  // What `body` answers once it is on disk. The body must not call the database.
+  template <class Body>
+  auto write(Body&& body) -> Result<std::invoke_result_t<Body, WriteTransaction&>> {
+    try {
+      WriteTransaction transaction(*this);
+      if constexpr (std::is_void_v<std::invoke_result_t<Body, WriteTransaction&>>) {
+        body(transaction);
+        transaction.commit();
+        return {};
+      } else {
+        auto answer = body(transaction);
+        transaction.commit();
+        return answer;
+      }
+    } catch (const Failure& failure) {
+      return failure.error();
+    }
+  }
+
+  // What `body` answers of one moment. Keep it short: a long reader makes the log grow.
+  template <class Body>
+  auto read(Body&& body) -> Result<std::invoke_result_t<Body, ReadTransaction&>> {
+    try {
+      ReadTransaction transaction(*this);
+      return body(transaction);
+    } catch (const Failure& failure) {
+      return failure.error();
+    }
+  }
+
+  const std::string& path() const { return path_; }
+  const std::string& uuid() const { return uuid_; }
+  ZoneClock& clock() { return clock_; }
+  Notifier& notifier() { return notifier_; }
+  Presence& presence() { return presence_; }
+
+ private:
+  friend class WriteTransaction;
+  friend class ReadTransaction;
+
+  Result<void> start(Found found, bool create);
+  Connection& writer();  // with the write lock held
+  void drop_writer() { writer_.reset(); }
+  void checkpoint();
+  std::unique_ptr<Connection> take_reader();
+  void give_back(std::unique_ptr<Connection> reader);
+  std::shared_ptr<const QueueSet> queues(Connection& db, std::int64_t version);
+
+  const std::string path_;
+  const Duration lock_wait_;
+  std::string uuid_;
+  ZoneClock clock_;
+  WriteLock lock_;
+  Presence presence_;
+  Notifier notifier_;
+
+  // Only with the write lock held:
+  std::unique_ptr<Connection> writer_;
+  TopicRoutes routes_;
+  int wal_pages_ = 0;             // in the log after the last commit
+  int pages_at_checkpoint_ = 0;   // then, when it was last tried
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> readers_;   // idle ones; guarded by mutex_
+  std::shared_ptr<const QueueSet> queues_;             // the newest seen; guarded by mutex_
+};
+
+}  // namespace once::store::sqlite

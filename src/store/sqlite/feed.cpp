@@ -1,0 +1,364 @@
+// The feed, derived from the other tables: what is fresh lies behind the queue's cursor, what comes
+// again is due in the ledger, and what was handed over without a record of its own is pending.
+#include <algorithm>
+
+#include "store/sqlite/log_rows.h"
+#include "store/sqlite/store_impl.h"
+
+namespace once::store::sqlite {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kScanned = 8'192;     // log entries per transaction, matching or not
+constexpr Duration kMembersLook{100};       // how soon a dead worker is noticed
+constexpr Duration kClockLook{5};           // a given clock is moved without a word to us
+constexpr Duration kLongestWait{std::chrono::hours{24 * 365}};  // longer ones would overflow
+
+// --- Looking, without the write lock --------------------------------------------------------
+
+struct Outlook {
+  bool ready = false;              // something seems to be there
+  bool someone_gone = false;       // a worker that held something is
+  bool others_run = false;         // workers that may go
+  std::optional<StoreTime> next{};  // when something is due
+};
+
+Outlook look(ReadTransaction& transaction, std::string_view name) {
+  const KnownQueue& queue = transaction.queues().get(name);
+  Connection& db = transaction.db();
+  Outlook outlook;
+  bool running = false;
+  {
+    Query query = db.query("SELECT tail > cursor, running > 0 FROM queue WHERE qid = ?1");
+    if (query.bind(queue.qid).step()) {
+      outlook.ready = query.integer(0) != 0;
+      running = query.integer(1) != 0;
+    }
+  }
+  {
+    Query query = db.query(
+        "SELECT min(due) FROM (SELECT * FROM (SELECT due FROM ledger WHERE qid = ?1 AND due IS NOT"
+        " NULL ORDER BY due LIMIT 1) UNION ALL SELECT * FROM (SELECT due FROM pending WHERE"
+        " qid = ?1 ORDER BY due LIMIT 1))");
+    if (query.bind(queue.qid).step() && !query.null(0)) outlook.next = store_time(query.integer(0));
+  }
+  if (outlook.next && *outlook.next <= transaction.now()) outlook.ready = true;
+  if (running) {
+    std::vector<Member> members;
+    {
+      Query query = db.query("SELECT number FROM member WHERE qid = ?1");
+      query.bind(queue.qid);
+      while (query.step()) members.push_back({query.number(0)});
+    }
+    for (const Member member : members)
+      (transaction.holders().gone(member) ? outlook.someone_gone : outlook.others_run) = true;
+  }
+  return outlook;
+}
+
+// --- Handing over, in one transaction -------------------------------------------------------
+
+class HandOver {
+ public:
+  HandOver(WriteTransaction& transaction, const Fetch& request)
+      : transaction_(transaction),
+        request_(request),
+        queue_(transaction.queues().get(request.queue)),
+        now_(transaction.now()),
+        pushed_(transaction.now() + queue_.definition.lease) {}
+
+  std::vector<Delivery> run(bool someone_gone) {
+    if (someone_gone) free_gone();
+    for (const Sequence sequence : due_again()) hand_over_again(sequence);
+    hand_over_fresh();
+    return std::move(deliveries_);
+  }
+
+ private:
+  void free_gone() {
+    std::vector<Member> members;
+    {
+      Query query = transaction_.db().query("SELECT number FROM member WHERE qid = ?1");
+      query.bind(queue_.qid);
+      while (query.step()) members.push_back({query.number(0)});
+    }
+    for (const Member member : members) {
+      if (!transaction_.holders().gone(member)) continue;
+      // While it still holds something its row stays: reading the record needs it no less.
+      if (free_what_it_held(transaction_, queue_, member)) continue;
+      transaction_.db().query("DELETE FROM member WHERE number = ?1").bind(member).run();
+    }
+  }
+
+  // What is due in the ledger or pending, the longest due first.
+  std::vector<Sequence> due_again() {
+    std::vector<Sequence> sequences;
+    const auto collect = [&](const char* sql, bool places) {
+      const std::size_t room = request_.limit - sequences.size();
+      Query query = transaction_.db().query(sql);
+      query.bind(queue_.qid, now_, static_cast<std::uint64_t>(room));
+      while (query.step()) {
+        const Sequence sequence =
+            places ? sequence_at(query.integer(0)) : Sequence{query.number(0)};
+        if (std::find(sequences.begin(), sequences.end(), sequence) == sequences.end())
+          sequences.push_back(sequence);
+      }
+    };
+    collect("SELECT place FROM ledger WHERE qid = ?1 AND due <= ?2 ORDER BY due, place LIMIT ?3",
+            true);
+    if (sequences.size() < request_.limit)
+      collect("SELECT sequence FROM pending WHERE qid = ?1 AND due <= ?2 ORDER BY due LIMIT ?3",
+              false);
+    return sequences;
+  }
+
+  void hand_over_again(Sequence sequence) {
+    std::optional<Entry> entry;
+    {
+      Query query = transaction_.db().query("SELECT " ONCE_ENTRY_COLUMNS
+                                            " FROM log WHERE sequence = ?1");
+      if (query.bind(sequence).step()) entry = entry_from(query);
+    }
+    if (entry) {
+      hand_over(std::move(*entry), false);
+      return;
+    }
+    // Nothing to hand over: the log has forgotten it.
+    const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
+    while (const LedgerRow* watched = rows.watched()) set_due(transaction_, *watched, std::nullopt);
+    drop_pending(transaction_, queue_, sequence);
+  }
+
+  void hand_over_fresh() {
+    if (deliveries_.size() >= request_.limit) return;
+    std::int64_t cursor = 0;
+    std::int64_t tail = 0;
+    {
+      Query query = transaction_.db().query("SELECT cursor, tail FROM queue WHERE qid = ?1");
+      if (query.bind(queue_.qid).step()) {
+        cursor = query.integer(0);
+        tail = query.integer(1);
+      }
+    }
+    if (cursor >= tail) return;
+    const bool without_rows = queue_.by_id() && no_rows_between(cursor, tail);
+    TopicFilter wanted(queue_.definition.topic);
+    // What had lost its body before this queue came was settled without it.
+    Query query = transaction_.db().query(
+        "SELECT " ONCE_ENTRY_COLUMNS
+        ", stage FROM log WHERE sequence > ?1 AND sequence <= ?2 ORDER BY sequence");
+    query.bind(cursor, tail);
+    std::size_t scanned = 0;
+    while (deliveries_.size() < request_.limit && scanned < kScanned) {
+      if (!query.step()) {
+        cursor = tail;
+        break;
+      }
+      ++scanned;
+      cursor = query.integer(0);
+      if (query.integer(kEntryColumns) == 0 && wanted.matches(query.bytes(2)))
+        hand_over(entry_from(query), without_rows);
+    }
+    Tally& tally = transaction_.tally(queue_);
+    tally.cursor = cursor;
+    tally.changed = true;
+  }
+
+  // Almost always so, and then the ledger need not be asked entry by entry.
+  bool no_rows_between(std::int64_t cursor, std::int64_t tail) {
+    Query query = transaction_.db().query(
+        "SELECT 1 FROM ledger WHERE place > ?1 AND place <= ?2 LIMIT 1");
+    return !query
+                .bind(place_of(queue_.qid, {static_cast<std::uint64_t>(cursor)}, true),
+                      place_of(queue_.qid, {static_cast<std::uint64_t>(tail)}, true))
+                .step();
+  }
+
+  void hand_over(Entry entry, bool without_rows) {
+    Delivery delivery{.entry = std::move(entry)};
+    const Sequence sequence = delivery.entry.sequence;
+    const auto at = request_.claimer ? request_.claimer->address(delivery.entry) : std::nullopt;
+    std::optional<EntryRows> rows;
+    if (at) {
+      Spot spot = without_rows ? free_spot(queue_, *at) : find_spot(transaction_.db(), queue_, *at);
+      if (const auto& current = spot.current())
+        delivery.stored = read_record(transaction_.db(), *current, transaction_.holders());
+      auto record = request_.claimer->claim(
+          delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
+          {.store = now_, .wall = transaction_.wall()});
+      if (record) {
+        Put written = put(transaction_, queue_, spot, std::move(*record));
+        delivery.stored = std::move(written.stored);
+        delivery.claimed = true;
+        if (sequence_at(written.place) == sequence) {
+          drop_pending(transaction_, queue_, sequence);
+          if (spot.rows.own && spot.rows.own->due)
+            set_due(transaction_, *spot.rows.own, std::nullopt);
+          delivery.handle = handle_of(written.due.value_or(now_));
+          deliveries_.push_back(std::move(delivery));
+          return;
+        }
+      }
+      if (spot.place && sequence_at(*spot.place) == sequence) rows = spot.rows;
+    }
+    if (!rows) rows = read_rows(transaction_.db(), queue_, sequence);
+    delivery.handle = handle_of(keep_from_others(sequence, *rows));
+    deliveries_.push_back(std::move(delivery));
+  }
+
+  // Nobody else is handed the entry for a lease. Answers until when.
+  StoreTime keep_from_others(Sequence sequence, const EntryRows& rows) {
+    if (const LedgerRow* watched = rows.watched()) {
+      const StoreTime until = no_later_than_lease(transaction_, *watched, pushed_);
+      set_due(transaction_, *watched, until);
+      drop_pending(transaction_, queue_, sequence);
+      return until;
+    }
+    set_pending(transaction_, queue_, sequence, pushed_);
+    return pushed_;
+  }
+
+  WriteTransaction& transaction_;
+  const Fetch& request_;
+  const KnownQueue& queue_;
+  const StoreTime now_;
+  const StoreTime pushed_;
+  std::vector<Delivery> deliveries_{};
+};
+
+}  // namespace
+
+Result<std::vector<Delivery>> SqliteStore::fetch(const Fetch& request) {
+  const auto deadline = steady_clock::now() + std::min(request.wait, kLongestWait);
+  Notifier& notifier = database_->notifier();
+  while (true) {
+    const std::uint64_t heard = request.wait > Duration{0} ? notifier.listen() : 0;
+    auto outlook = database_->read(
+        [&](ReadTransaction& transaction) { return look(transaction, request.queue); });
+    if (!outlook) return outlook.error();
+    if (request.limit == 0) return std::vector<Delivery>{};
+    if (outlook->ready || outlook->someone_gone) {
+      auto handed = database_->write([&](WriteTransaction& transaction) {
+        return HandOver(transaction, request).run(outlook->someone_gone);
+      });
+      if (!handed || !handed->empty()) return handed;
+      // Another worker was faster, or only other topics were passed so far: look again.
+      if (outlook->ready && !request.stop.stop_requested()) continue;
+    }
+    const auto now = steady_clock::now();
+    if (now >= deadline || request.stop.stop_requested()) return std::vector<Delivery>{};
+    auto until = std::min(deadline, now + kLookAnyway);
+    if (outlook->next) until = std::min(until, now + (*outlook->next - database_->clock().now()));
+    if (outlook->others_run) until = std::min(until, now + kMembersLook);
+    if (database_->clock().is_given()) until = std::min(until, now + kClockLook);
+    notifier.wait(heard, until, request.stop);
+  }
+}
+
+Result<void> SqliteStore::settle(std::span<const Settlement> items) {
+  if (items.empty()) return {};
+  return database_->write([&](WriteTransaction& transaction) {
+    for (const Settlement& item : items) {
+      const KnownQueue* queue = transaction.queues().find(item.queue);
+      if (!queue) continue;
+      const EntryRows rows = read_rows(transaction.db(), *queue, item.sequence);
+      const LedgerRow* watched = rows.watched();
+      const auto due =
+          watched ? watched->due : pending_due(transaction, *queue, item.sequence);
+      // Somebody else has it by now, and will answer.
+      if (!due || handle_of(*due) != item.handle) continue;
+      const StoreTime now = transaction.now();
+      if (watched) {
+        std::optional<StoreTime> again;
+        if (item.again) again = no_later_than_lease(transaction, *watched, now + *item.again);
+        set_due(transaction, *watched, again);
+      } else if (item.again) {
+        set_pending(transaction, *queue, item.sequence, now + *item.again);
+      } else {
+        drop_pending(transaction, *queue, item.sequence);
+      }
+    }
+  });
+}
+
+Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence after,
+                                                 std::size_t limit) {
+  return database_->read([&](ReadTransaction& transaction) {
+    const KnownQueue& queue = transaction.queues().get(name);
+    Connection& db = transaction.db();
+    TopicFilter wanted(queue.definition.topic);
+    Overlooked page;
+    if (limit == 0) return page;
+    const std::uint64_t first = queue.first() > 0 ? queue.first() - 1 : 0;
+    // A row says nothing when it is settled, or when the feed looks at it again. The inner limit
+    // keeps the read short.
+    Query query = db.query(
+        "SELECT l.sequence, l.topic, l.stage, p.due IS NOT NULL, g.place IS NOT NULL, g.due IS NOT"
+        " NULL, g.state FROM (SELECT sequence, topic, stage FROM log WHERE sequence > ?2"
+        "  AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1) ORDER BY sequence LIMIT ?3) l"
+        " LEFT JOIN pending p ON p.qid = ?1 AND p.sequence = l.sequence"
+        " LEFT JOIN ledger g ON g.place BETWEEN ?4 + l.sequence * 2 AND ?4 + l.sequence * 2 + 1"
+        " ORDER BY l.sequence, g.place");
+    query.bind(queue.qid, std::max(after.value, first), static_cast<std::uint64_t>(kScanned),
+               first_place(queue.qid));
+    struct Look {
+      Sequence sequence{};
+      bool overlooked = false;
+      bool watched = false;
+    };
+    std::size_t scanned = 0;
+    std::optional<Look> last;
+    // True: the page is full.
+    const auto take = [&] {
+      if (!last || !last->overlooked || last->watched) return false;
+      if (page.sequences.size() == limit) {
+        page.next = page.sequences.back();
+        return true;
+      }
+      page.sequences.push_back(last->sequence);
+      return false;
+    };
+    while (query.step()) {
+      const Sequence sequence{query.number(0)};
+      if (!last || last->sequence != sequence) {
+        if (take()) return page;
+        ++scanned;
+        last = Look{.sequence = sequence};
+      }
+      const bool settled = query.integer(4) != 0 &&
+                           core::settled(static_cast<State>(query.integer(6)));
+      last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;
+      // Of two rows the entry's own comes last, and says how it stands.
+      last->overlooked = query.integer(2) == 0 && !settled && wanted.matches(query.bytes(1));
+    }
+    if (take()) return page;
+    if (scanned == kScanned) page.next = last->sequence;
+    return page;
+  });
+}
+
+Result<void> SqliteStore::wake(std::string_view name, std::span<const Sequence> sequences) {
+  return database_->write([&](WriteTransaction& transaction) {
+    const KnownQueue& queue = transaction.queues().get(name);
+    TopicFilter wanted(queue.definition.topic);
+    for (const Sequence sequence : sequences) {
+      {
+        // Behind the cursor it is fresh, and handed over anyway.
+        Query query = transaction.db().query(
+            "SELECT topic FROM log WHERE sequence = ?2"
+            " AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1)");
+        if (!query.bind(queue.qid, sequence).step()) continue;
+        if (sequence.value < queue.first() || !wanted.matches(query.bytes(0))) continue;
+      }
+      const EntryRows rows = read_rows(transaction.db(), queue, sequence);
+      const LedgerRow* standing = rows.standing();
+      if (standing && !core::settled(standing->state))
+        set_due(transaction, *standing, transaction.now());
+      else
+        set_pending(transaction, queue, sequence, transaction.now());
+    }
+  });
+}
+
+}  // namespace once::store::sqlite

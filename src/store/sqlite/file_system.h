@@ -1,0 +1,28 @@
+// What must be true of the place where a database lives, and the files that are kept beside it. The
+// database itself is only ever opened by SQLite: closing any descriptor of it would drop SQLite's
+// locks.
+#pragma once
+
+#include <string>
+
+#include "once/result.h"
+#include "store/sqlite/file_descriptor.h"
+
+namespace once::store::sqlite {
+
+// Whether `f_type` of statfs(2) is a file system on which locks, shared memory or fsync cannot be
+// relied on between machines. FUSE counts: sshfs and its like cannot be told from a local one.
+bool network_file_system(long f_type);
+
+enum class Found { missing, empty, something };
+
+// Looks at the path, its folder and the rights to both, without opening anything. An error is
+// store_unusable and says what is wrong.
+Result<Found> look_at_database(const std::string& path);
+
+// Opens the side file, making it when it is not there, with the mode and group of the database.
+Result<FileDescriptor> open_side_file(const std::string& side, const std::string& database);
+// Gives the open side file the mode and group of the database, as far as this user may.
+void follow_database(const FileDescriptor& side, const std::string& database);
+
+}  // namespace once::store::sqlite

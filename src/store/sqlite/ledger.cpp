@@ -1,0 +1,85 @@
+// The ledger: records by compare-and-swap on their revisions.
+#include "store/sqlite/failure.h"
+#include "store/sqlite/store_impl.h"
+
+namespace once::store::sqlite {
+namespace {
+
+// What an answered delivery leaves of its pending row, now that the record says when to look again.
+void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, const Swap& item,
+                     const Put& written) {
+  const Sequence sequence = item.at.sequence;
+  if (item.at.kind == Address::Kind::lone || !sequence) return;
+  if (sequence_at(written.place) == sequence) {
+    drop_pending(transaction, queue, sequence);
+  } else if (!item.handle.empty()) {
+    // The record of its key is bound to another entry; this one goes by it.
+    const auto pending = pending_due(transaction, queue, sequence);
+    if (!pending || handle_of(*pending) != item.handle) return;
+    if (const auto again = core::look_again(item.record))
+      set_pending(transaction, queue, sequence, transaction.now() + *again);
+    else
+      drop_pending(transaction, queue, sequence);
+  }
+}
+
+Swapped swap_one(WriteTransaction& transaction, const Swap& item) {
+  const KnownQueue& queue = transaction.queues().get(item.at.queue);
+  const Spot spot = find_spot(transaction.db(), queue, item.at);
+  const auto& current = spot.current();
+  if ((current ? current->revision : Revision{}) != item.expected) {
+    Swapped refused;
+    if (current)
+      refused.current = read_record(transaction.db(), *current, transaction.holders());
+    return refused;
+  }
+  Put written = put(transaction, queue, spot, item.record);
+  answer_delivery(transaction, queue, item, written);
+  return {.written = true, .current = std::move(written.stored)};
+}
+
+}  // namespace
+
+std::vector<Result<Swapped>> SqliteStore::swap(std::span<const Swap> items) {
+  if (items.empty()) return {};
+  auto written = database_->write([&](WriteTransaction& transaction) {
+    std::vector<Result<Swapped>> answers;
+    answers.reserve(items.size());
+    for (const Swap& item : items) try {
+        answers.emplace_back(swap_one(transaction, item));
+      } catch (const StatementFailure&) {
+        throw;
+      } catch (const Failure& failure) {
+        answers.emplace_back(failure.error());
+      }
+    return answers;
+  });
+  if (written) return std::move(*written);
+  return std::vector<Result<Swapped>>(items.size(), written.error());
+}
+
+std::vector<Result<std::optional<Stored>>> SqliteStore::get(std::span<const Address> items) {
+  using Answer = Result<std::optional<Stored>>;
+  if (items.empty()) return {};
+  auto found = database_->read([&](ReadTransaction& transaction) {
+    std::vector<Answer> answers;
+    answers.reserve(items.size());
+    for (const Address& at : items) try {
+        const KnownQueue& queue = transaction.queues().get(at.queue);
+        const Spot spot = find_spot(transaction.db(), queue, at);
+        std::optional<Stored> stored;
+        if (const auto& current = spot.current())
+          stored = read_record(transaction.db(), *current, transaction.holders());
+        answers.emplace_back(std::move(stored));
+      } catch (const StatementFailure&) {
+        throw;
+      } catch (const Failure& failure) {
+        answers.emplace_back(failure.error());
+      }
+    return answers;
+  });
+  if (found) return std::move(*found);
+  return std::vector<Answer>(items.size(), found.error());
+}
+
+}  // namespace once::store::sqlite

@@ -1,0 +1,210 @@
+#include "store/sqlite/ledger_rows.h"
+
+#include <algorithm>
+
+#include "encoding/record_codec.h"
+
+namespace once::store::sqlite {
+namespace {
+
+constexpr int kKindTask = 0;
+constexpr int kKindLone = 1;
+
+std::optional<Place> keyed_place(Connection& db, const KnownQueue& queue, int kind,
+                                 std::string_view key) {
+  Query query = db.query("SELECT place FROM keys WHERE qid = ?1 AND kind = ?2 AND key = ?3");
+  if (!query.bind(queue.qid, kind, key).step()) return std::nullopt;
+  return query.integer(0);
+}
+
+std::optional<Sequence> sequence_of(Connection& db, std::string_view id) {
+  Query query = db.query("SELECT sequence FROM ids WHERE id = ?1");
+  if (!query.bind(id).step()) return std::nullopt;
+  return Sequence{query.number(0)};
+}
+
+// Both rows of an entry, or the one row of a lone record.
+EntryRows rows_between(Connection& db, Place first, Place last) {
+  EntryRows found;
+  Query query = db.query(
+      "SELECT place, state, due, revision, stamp FROM ledger WHERE place BETWEEN ?1 AND ?2");
+  query.bind(first, last);
+  while (query.step()) {
+    LedgerRow read{.place = query.integer(0),
+                   .state = static_cast<State>(query.integer(1)),
+                   .revision = {query.number(3)},
+                   .stamp = store_time(query.integer(4))};
+    if (!query.null(2)) read.due = store_time(query.integer(2));
+    (read.place > 0 && read.place % 2 == 1 ? found.own : found.task) = read;
+  }
+  return found;
+}
+
+void count(WriteTransaction& transaction, const KnownQueue& queue, const LedgerRow* before,
+           State after) {
+  Tally& tally = transaction.tally(queue);
+  tally.changed = true;
+  if (before) --tally.states[static_cast<std::size_t>(before->state)];
+  ++tally.states[static_cast<std::size_t>(after)];
+}
+
+bool may_have_pending(WriteTransaction& transaction, const KnownQueue& queue) {
+  auto& known = transaction.tally(queue).has_pending;
+  if (!known) {
+    Query query = transaction.db().query("SELECT 1 FROM pending WHERE qid = ?1 LIMIT 1");
+    known = query.bind(queue.qid).step();
+  }
+  return *known;
+}
+
+// Where a record goes that has no place yet.
+Place new_place(WriteTransaction& transaction, const KnownQueue& queue, const Address& at,
+                const Record& record) {
+  if (at.kind == Address::Kind::lone) return -++transaction.zone.last_lone;
+  const Sequence sequence = record.sequence ? record.sequence : at.sequence;
+  if (!sequence)
+    throw Failure({.code = Code::not_found,
+                   .message = "there is no task '" + at.key + "' in the log: nothing was recorded"});
+  return place_of(queue.qid, sequence);
+}
+
+}  // namespace
+
+EntryRows read_rows(Connection& db, const KnownQueue& queue, Sequence sequence) {
+  const Place first = place_of(queue.qid, sequence);
+  return rows_between(db, first, first + 1);
+}
+
+Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders) {
+  Query query = db.query("SELECT record FROM ledger WHERE place = ?1");
+  query.bind(row.place).step();
+  auto record = encoding::decode(query.bytes(0));
+  if (!record) throw Failure(record.error());
+  Stored stored{.record = std::move(*record), .revision = row.revision, .stamp = row.stamp};
+  stored.holder_gone = holders.gone(stored.record, stored.stamp);
+  return stored;
+}
+
+Spot find_spot(Connection& db, const KnownQueue& queue, const Address& at) {
+  Spot spot{.at = at};
+  switch (at.kind) {
+    case Address::Kind::lone:
+      spot.place = keyed_place(db, queue, kKindLone, at.key);
+      if (spot.place) spot.rows = rows_between(db, *spot.place, *spot.place);
+      return spot;
+    case Address::Kind::entry: spot.place = place_of(queue.qid, at.sequence, true); break;
+    case Address::Kind::task:
+      if (!queue.by_id())
+        spot.place = keyed_place(db, queue, kKindTask, at.key);
+      else if (at.sequence)
+        spot.place = place_of(queue.qid, at.sequence);
+      else if (const auto sequence = sequence_of(db, at.key))
+        spot.place = place_of(queue.qid, *sequence);
+      break;
+  }
+  if (spot.place) spot.rows = read_rows(db, queue, sequence_at(*spot.place));
+  return spot;
+}
+
+Spot free_spot(const KnownQueue& queue, const Address& at) {
+  return {.at = at, .place = place_of(queue.qid, at.sequence)};
+}
+
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record) {
+  Connection& db = transaction.db();
+  const Address& at = spot.at;
+  const bool lone = at.kind == Address::Kind::lone;
+  const bool own = at.kind == Address::Kind::entry;
+  const bool keyed = lone || (at.kind == Address::Kind::task && !queue.by_id());
+
+  Put result{.place = spot.place ? *spot.place : new_place(transaction, queue, at, record)};
+  std::optional<EntryRows> there;
+  if (!spot.place && !lone) {
+    there = read_rows(db, queue, sequence_at(result.place));
+    if (there->task)
+      throw Failure({.code = Code::invalid_input,
+                     .message = "task #" + std::to_string(sequence_at(result.place).value) +
+                                " has another key: nothing was recorded under '" + at.key + "'"});
+  }
+  const EntryRows& rows = there ? *there : spot.rows;
+
+  const StoreTime now = transaction.now();
+  const Revision revision{++transaction.zone.last_revision};
+  const bool gone = transaction.holders().gone(record, now);
+  if (const auto again = core::look_again(record); again && !lone)
+    result.due = gone ? now : now + *again;
+
+  const std::string bytes = encoding::encode(record);
+  if (spot.current()) {
+    db.query("UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
+             " record = ?7 WHERE place = ?1")
+        .bind(result.place, number_of(record.state), result.due, revision, now, record.member,
+              Blob{bytes})
+        .run();
+  } else {
+    if (keyed)
+      db.query("INSERT INTO keys (qid, kind, key, place) VALUES (?1, ?2, ?3, ?4)")
+          .bind(queue.qid, lone ? kKindLone : kKindTask, std::string_view(at.key), result.place)
+          .run();
+    std::optional<std::string_view> key;
+    if (keyed) key = at.key;
+    db.query("INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record)"
+             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+        .bind(result.place, queue.qid, number_of(record.state), result.due, revision, now,
+              record.member, key, Blob{bytes})
+        .run();
+  }
+  if (result.due) transaction.due_at(*result.due);
+  // The entry stands as its own record says; the one of its key beside it counts for nothing.
+  if (!lone && (own || !rows.own)) count(transaction, queue, rows.standing(), record.state);
+  result.stored = {
+      .record = std::move(record), .revision = revision, .stamp = now, .holder_gone = gone};
+  return result;
+}
+
+std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
+                                     Sequence sequence) {
+  if (!may_have_pending(transaction, queue)) return std::nullopt;
+  Query query = transaction.db().query("SELECT due FROM pending WHERE qid = ?1 AND sequence = ?2");
+  if (!query.bind(queue.qid, sequence).step()) return std::nullopt;
+  return store_time(query.integer(0));
+}
+
+void set_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                 StoreTime due) {
+  transaction.db()
+      .query("INSERT INTO pending (qid, sequence, due) VALUES (?1, ?2, ?3)"
+             " ON CONFLICT (qid, sequence) DO UPDATE SET due = excluded.due")
+      .bind(queue.qid, sequence, due)
+      .run();
+  transaction.tally(queue).has_pending = true;
+  transaction.due_at(due);
+}
+
+void drop_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence) {
+  if (!may_have_pending(transaction, queue)) return;
+  transaction.db()
+      .query("DELETE FROM pending WHERE qid = ?1 AND sequence = ?2")
+      .bind(queue.qid, sequence)
+      .run();
+}
+
+void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due) {
+  transaction.db()
+      .query("UPDATE ledger SET due = ?2 WHERE place = ?1")
+      .bind(row.place, due)
+      .run();
+  if (due) transaction.due_at(*due);
+}
+
+std::string handle_of(StoreTime due) { return std::to_string(due.time_since_epoch().count()); }
+
+StoreTime no_later_than_lease(WriteTransaction& transaction, const LedgerRow& row,
+                              StoreTime wanted) {
+  if (row.state != State::running) return wanted;
+  const Stored stored = read_record(transaction.db(), row, transaction.holders());
+  const StoreTime lease_ends = stored.stamp + stored.record.lease;
+  return lease_ends > transaction.now() ? std::min(wanted, lease_ends) : wanted;
+}
+
+}  // namespace once::store::sqlite

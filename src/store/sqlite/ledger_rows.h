@@ -1,0 +1,96 @@
+// Rows of the ledger and of pending deliveries, as the ledger and the feed both need them.
+//
+// A row's place is one number, queue and sequence and which of the entry's two records it is:
+//
+//   place = qid * 2^43 + sequence * 2 + own
+//
+// so that claims and completions in sequence order touch neighbouring pages, by the fastest key
+// SQLite has. Records without a log entry have places below zero.
+//
+// An entry's two records are the one of its key and its own; its own says how the entry stands when
+// there are both. The feed goes by `due` of these rows; an entry without a row that says when to
+// look again has a pending one.
+#pragma once
+
+#include <optional>
+
+#include "store/sqlite/database.h"
+#include "store/store.h"
+
+namespace once::store::sqlite {
+
+using Place = std::int64_t;
+inline constexpr int kSequenceBits = 43;
+inline constexpr std::int64_t kMostQueues = std::int64_t{1} << (63 - kSequenceBits);
+
+constexpr Place first_place(std::int64_t qid) { return qid << kSequenceBits; }
+constexpr Place place_of(std::int64_t qid, Sequence sequence, bool own = false) {
+  return first_place(qid) + static_cast<Place>(sequence.value) * 2 + (own ? 1 : 0);
+}
+constexpr Sequence sequence_at(Place place) {
+  return {static_cast<std::uint64_t>(place & (first_place(1) - 1)) / 2};
+}
+inline StoreTime store_time(std::int64_t milliseconds) { return StoreTime{Duration{milliseconds}}; }
+
+// All of a row but its record.
+struct LedgerRow {
+  Place place{};
+  State state{};
+  std::optional<StoreTime> due{};
+  Revision revision{};
+  StoreTime stamp{};
+};
+
+struct EntryRows {
+  std::optional<LedgerRow> task{};
+  std::optional<LedgerRow> own{};
+
+  const LedgerRow* standing() const { return own ? &*own : task ? &*task : nullptr; }
+  // The one by which the feed goes.
+  const LedgerRow* watched() const {
+    if (own && own->due) return &*own;
+    return task && task->due ? &*task : nullptr;
+  }
+};
+
+EntryRows read_rows(Connection& db, const KnownQueue& queue, Sequence sequence);
+Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders);
+
+// Where an address leads.
+struct Spot {
+  const Address& at;
+  std::optional<Place> place{};  // none: there is no row yet, and a new one takes what fits
+  EntryRows rows{};              // of the entry that has the place
+
+  const std::optional<LedgerRow>& current() const {
+    return at.kind == Address::Kind::entry ? rows.own : rows.task;
+  }
+};
+Spot find_spot(Connection& db, const KnownQueue& queue, const Address& at);
+// For an entry that is known to have no row, in a queue whose key is the id.
+Spot free_spot(const KnownQueue& queue, const Address& at);
+
+// Writes the record over what is there. Answers where, and what is stored now. Throws when the
+// address names no entry.
+struct Put {
+  Place place{};
+  std::optional<StoreTime> due{};
+  Stored stored{};
+};
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record);
+
+std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
+                                     Sequence sequence);
+void set_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                 StoreTime due);
+void drop_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence);
+void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due);
+
+// A delivery's handle: until when it is nobody else's. Handed over again, it has another.
+std::string handle_of(StoreTime due);
+
+// When the feed may put a look at the row off to: never past the end of a lease that runs.
+StoreTime no_later_than_lease(WriteTransaction& transaction, const LedgerRow& row,
+                              StoreTime wanted);
+
+}  // namespace once::store::sqlite

@@ -1,0 +1,151 @@
+// The log: one entry per id, in commit order.
+#include <algorithm>
+
+#include "store/sqlite/log_rows.h"
+#include "store/sqlite/store_impl.h"
+
+namespace once::store::sqlite {
+namespace {
+
+// One page of a read ends at whichever comes first, so that no reader is long.
+constexpr std::size_t kScanned = 2'000;
+constexpr std::size_t kPageBytes = 8 << 20;
+
+struct Known {
+  Sequence sequence{};
+  Digest digest{};
+  Nonce nonce{};
+};
+
+template <std::size_t N, class Tag>
+void take(std::string_view from, core::Bytes<N, Tag>& to) {
+  if (from.size() == N) std::copy(from.begin(), from.end(), to.bytes.begin());
+}
+
+Known known_entry(Connection& db, std::string_view id) {
+  Query query = db.query(
+      "SELECT l.sequence, l.digest, l.nonce FROM ids i JOIN log l ON l.sequence = i.sequence"
+      " WHERE i.id = ?1");
+  Known known;
+  if (query.bind(id).step()) {
+    known.sequence = {query.number(0)};
+    take(query.bytes(1), known.digest);
+    take(query.bytes(2), known.nonce);
+  }
+  return known;
+}
+
+Appended append_again(WriteTransaction& transaction, const Append& item) {
+  const Known known = known_entry(transaction.db(), item.id);
+  const core::AppendVerdict verdict =
+      core::judge_append(item.nonce, item.digest, known.nonce, known.digest);
+  if (verdict == core::AppendVerdict::duplicate)
+    transaction.db()
+        .query("UPDATE log SET duplicates = duplicates + 1 WHERE sequence = ?1")
+        .bind(known.sequence)
+        .run();
+  return {.verdict = verdict, .sequence = known.sequence, .digest = known.digest};
+}
+
+// Counts the new entry for the queues that have it.
+void route(WriteTransaction& transaction, const std::vector<std::size_t>& places,
+           std::uint64_t sequence) {
+  bool routed = false;
+  for (const std::size_t place : places) {
+    const KnownQueue& queue = transaction.queues().all()[place];
+    if (sequence < queue.first()) continue;
+    Tally& tally = transaction.tally(queue);
+    tally.changed = true;
+    ++tally.matched;
+    tally.last_match = static_cast<std::int64_t>(sequence);
+    if (tally.first_match == 0) tally.first_match = tally.last_match;
+    routed = true;
+  }
+  if (routed)
+    transaction.due_at(transaction.now());
+  else
+    ++transaction.zone.unrouted;
+}
+
+Appended append_one(WriteTransaction& transaction, const Append& item) {
+  Connection& db = transaction.db();
+  const std::vector<std::size_t>& places =
+      transaction.routes().of(transaction.queues(), item.topic);
+  const std::uint64_t sequence = transaction.zone.last_sequence + 1;
+  db.query("INSERT INTO ids (id, sequence) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+      .bind(std::string_view(item.id), sequence)
+      .run();
+  if (db.changes() == 0) {
+    Appended known = append_again(transaction, item);
+    known.unrouted = places.empty();
+    return known;
+  }
+  transaction.zone.last_sequence = sequence;
+  const std::string headers = encode_headers(item.headers);
+  db.query("INSERT INTO log (sequence, stage, stage_at, duplicates, published_at, topic, id,"
+           " digest, nonce, headers, is_json, body)"
+           " VALUES (?1, 0, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+      .bind(sequence, transaction.now(), transaction.wall().time_since_epoch().count(),
+            std::string_view(item.topic), std::string_view(item.id), blob(item.digest),
+            blob(item.nonce),
+            headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
+            item.body.is_json() ? 1 : 0, Blob{item.body.text()})
+      .run();
+  route(transaction, places, sequence);
+  return {.verdict = core::AppendVerdict::accepted,
+          .sequence = {sequence},
+          .digest = item.digest,
+          .unrouted = places.empty()};
+}
+
+}  // namespace
+
+std::vector<Result<Appended>> SqliteStore::append(std::span<const Append> items) {
+  if (items.empty()) return {};
+  auto written = database_->write([&](WriteTransaction& transaction) {
+    std::vector<Result<Appended>> answers;
+    answers.reserve(items.size());
+    for (const Append& item : items) answers.emplace_back(append_one(transaction, item));
+    return answers;
+  });
+  if (written) return std::move(*written);
+  return std::vector<Result<Appended>>(items.size(), written.error());
+}
+
+Result<std::vector<Entry>> SqliteStore::read(Sequence after, std::size_t limit,
+                                             std::string_view filter) {
+  TopicFilter wanted(filter);
+  std::vector<Entry> found;
+  if (limit == 0) return found;
+  while (true) {
+    auto ended = database_->read([&](ReadTransaction& transaction) {
+      Query query = transaction.db().query("SELECT " ONCE_ENTRY_COLUMNS
+                                           " FROM log WHERE sequence > ?1 ORDER BY sequence");
+      query.bind(after);
+      std::size_t bytes = 0;
+      for (std::size_t scanned = 0; scanned < kScanned; ++scanned) {
+        if (!query.step()) return true;
+        after = {query.number(0)};
+        if (!wanted.matches(query.bytes(2))) continue;
+        found.push_back(entry_from(query));
+        if (found.back().body) bytes += found.back().body->text().size();
+        if (found.size() == limit || bytes >= kPageBytes) return true;
+      }
+      return false;
+    });
+    if (!ended) return ended.error();
+    if (*ended || !found.empty()) return found;
+  }
+}
+
+Result<std::optional<Entry>> SqliteStore::find(std::string_view id) {
+  return database_->read([&](ReadTransaction& transaction) -> std::optional<Entry> {
+    Query query = transaction.db().query(
+        "SELECT l.sequence, l.id, topic, headers, digest, published_at, duplicates, is_json, body"
+        " FROM ids i JOIN log l ON l.sequence = i.sequence WHERE i.id = ?1");
+    if (!query.bind(id).step()) return std::nullopt;
+    return entry_from(query);
+  });
+}
+
+}  // namespace once::store::sqlite

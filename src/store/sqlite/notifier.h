@@ -1,0 +1,47 @@
+// Wakes those who wait for work. Inside the process notify() does; between processes a writer
+// touches the lock file after its commit, and inotify tells everybody else. (Watching the WAL
+// misses wake-ups: the write is seen before the commit is visible.)
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <stop_token>
+#include <string>
+
+#include "store/sqlite/file_descriptor.h"
+
+namespace once::store::sqlite {
+
+// Any thread may call.
+class Notifier {
+ public:
+  explicit Notifier(std::string watched) : watched_(std::move(watched)) {}
+
+  // Take this before looking for work, then wait() with it: what comes in between is not missed.
+  std::uint64_t listen();
+  void notify();
+  // Returns when something was notified after `heard`, at `until`, on a stop, or early.
+  void wait(std::uint64_t heard, std::chrono::steady_clock::time_point until,
+            const std::stop_token& stop);
+
+ private:
+  // All with mutex_ held.
+  void watch();
+  void wake_all();
+
+  void drain();  // takes what inotify has to say
+
+  const std::string watched_;
+  std::mutex mutex_;
+  std::uint64_t notified_ = 0;  // guarded by mutex_, like all below
+  std::set<int> waiters_;       // an eventfd each
+  FileDescriptor inotify_;      // made once, then only read
+  int watch_ = -1;
+  ino_t inode_ = 0;  // of the watched file
+};
+
+}  // namespace once::store::sqlite

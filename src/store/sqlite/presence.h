@@ -1,0 +1,43 @@
+// Who is alive, as the kernel knows it. Each worker holds a lock on one byte of a file beside the
+// database, the byte of its member number, by an open file description of its own that its programs
+// inherit. The byte is free when the worker and all its programs are gone, however they ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "core/types.h"
+#include "store/sqlite/file_descriptor.h"
+
+namespace once::store::sqlite {
+
+// Any thread may call.
+class Presence {
+ public:
+  Presence(std::string file, std::string database)
+      : file_(std::move(file)), database_(std::move(database)) {}
+
+  struct Place {
+    FileDescriptor fd{};
+    std::int64_t file{};  // which file it is (its inode): a deleted one says nothing of a new one
+  };
+  // Takes the member's byte; it is given back when the last copy of the descriptor is closed.
+  Result<Place> take(core::Member member);
+
+  // Whether nobody holds the byte any more. False when that cannot be known.
+  bool gone(core::Member member, std::int64_t file);
+
+ private:
+  bool look_into(std::int64_t file);
+
+  const std::string file_;
+  const std::string database_;
+  std::mutex mutex_;
+  FileDescriptor probe_;         // guarded by mutex_
+  std::int64_t probed_file_ = 0; // guarded by mutex_
+};
+
+}  // namespace once::store::sqlite

@@ -1,0 +1,176 @@
+// Forgetting: what the core allows, entry by entry. Looked for without the write lock, and decided
+// again with it.
+#include "core/names.h"
+#include "store/sqlite/store_impl.h"
+
+namespace once::store::sqlite {
+namespace {
+
+struct Aged {
+  Sequence sequence{};
+  core::Stage stage{};
+  StoreTime since{};
+  std::string topic{};
+};
+
+Aged aged_from(const Query& query) {
+  return {.sequence = {query.number(0)},
+          .stage = static_cast<core::Stage>(query.integer(1)),
+          .since = StoreTime{Duration{query.integer(2)}},
+          .topic = std::string(query.bytes(3))};
+}
+
+core::Forget decide(Connection& db, const QueueSet& queues, const Retention& ages, StoreTime now,
+                    const Aged& entry) {
+  std::vector<core::Standing> standings;
+  for (const KnownQueue& queue : queues.all()) {
+    if (entry.sequence.value < queue.first()) continue;
+    if (!core::matches(queue.definition.topic, entry.topic)) continue;
+    Query query = db.query(
+        "SELECT state, stamp FROM ledger WHERE place BETWEEN ?1 AND ?1 + 1"
+        " ORDER BY place DESC LIMIT 1");
+    if (query.bind(place_of(queue.qid, entry.sequence)).step())
+      standings.push_back({.state = static_cast<State>(query.integer(0)),
+                           .since = StoreTime{Duration{query.integer(1)}}});
+    else if (entry.stage == core::Stage::whole)
+      standings.push_back({.state = State::waiting, .since = entry.since});
+    // else the record has been dropped, or the queue came too late to have one
+  }
+  return core::may_forget(entry.stage, entry.since, standings, ages, now);
+}
+
+void retire_body(WriteTransaction& transaction, const Aged& entry) {
+  transaction.db()
+      .query("UPDATE log SET body = NULL, stage = 1, stage_at = ?2 WHERE sequence = ?1")
+      .bind(entry.sequence, transaction.now())
+      .run();
+}
+
+// The entry is no more the queue's; only the totals of the past keep it.
+void leave_queue(WriteTransaction& transaction, const KnownQueue& queue, const Aged& entry) {
+  Connection& db = transaction.db();
+  const EntryRows rows = read_rows(db, queue, entry.sequence);
+  if (!rows.standing()) return;
+  const State state = rows.standing()->state;
+  Tally& tally = transaction.tally(queue);
+  tally.changed = true;
+  --tally.matched;
+  --tally.states[static_cast<std::size_t>(state)];
+  db.query("UPDATE queue SET past_completed = past_completed + ?2,"
+           " past_cancelled = past_cancelled + ?3, past_duplicate = past_duplicate + ?4"
+           " WHERE qid = ?1")
+      .bind(queue.qid, state == State::completed ? 1 : 0, state == State::cancelled ? 1 : 0,
+            state == State::duplicate ? 1 : 0)
+      .run();
+}
+
+void drop_records(WriteTransaction& transaction, const Aged& entry) {
+  Connection& db = transaction.db();
+  for (const KnownQueue& queue : transaction.queues().all()) {
+    leave_queue(transaction, queue, entry);
+    if (!queue.by_id())
+      db.query("DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key ="
+               " (SELECT key FROM ledger WHERE place = ?2)")
+          .bind(queue.qid, place_of(queue.qid, entry.sequence))
+          .run();
+    db.query("DELETE FROM ledger WHERE place BETWEEN ?1 AND ?1 + 1")
+        .bind(place_of(queue.qid, entry.sequence))
+        .run();
+    drop_pending(transaction, queue, entry.sequence);
+  }
+  db.query("UPDATE log SET stage = 2, stage_at = ?2 WHERE sequence = ?1")
+      .bind(entry.sequence, transaction.now())
+      .run();
+}
+
+void forget_id(WriteTransaction& transaction, const Aged& entry) {
+  Connection& db = transaction.db();
+  db.query("DELETE FROM ids WHERE id = (SELECT id FROM log WHERE sequence = ?1)")
+      .bind(entry.sequence)
+      .run();
+  db.query("DELETE FROM log WHERE sequence = ?1").bind(entry.sequence).run();
+}
+
+void retire_one(WriteTransaction& transaction, const Retention& ages, Sequence sequence,
+                Retired& retired) {
+  Aged entry;
+  {
+    Query query = transaction.db().query(
+        "SELECT sequence, stage, stage_at, topic FROM log WHERE sequence = ?1");
+    if (!query.bind(sequence).step()) return;
+    entry = aged_from(query);
+  }
+  switch (decide(transaction.db(), transaction.queues(), ages, transaction.now(), entry)) {
+    case core::Forget::nothing: return;
+    case core::Forget::body:
+      retire_body(transaction, entry);
+      ++retired.bodies;
+      return;
+    case core::Forget::records:
+      drop_records(transaction, entry);
+      ++retired.records;
+      return;
+    case core::Forget::id:
+      forget_id(transaction, entry);
+      ++retired.ids;
+      return;
+  }
+}
+
+}  // namespace
+
+Result<Retention> SqliteStore::retention() {
+  return database_->read(
+      [](ReadTransaction& transaction) { return load_retention(transaction.db()); });
+}
+
+Result<void> SqliteStore::set_retention(const Retention& ages) {
+  return database_->write(
+      [&](WriteTransaction& transaction) { save_retention(transaction.db(), ages); });
+}
+
+Result<Meta::RetirePage> SqliteStore::retire(Sequence after, std::size_t limit) {
+  struct Looked {
+    std::vector<Sequence> ripe{};
+    Sequence next{};
+    bool queue_removed = false;
+  };
+  const auto looked = database_->read([&](ReadTransaction& transaction) {
+    Connection& db = transaction.db();
+    const Retention ages = load_retention(db);
+    Looked found;
+    {
+      Query query = db.query("SELECT 1 FROM removed LIMIT 1");
+      found.queue_removed = query.step();
+    }
+    Query query = db.query(
+        "SELECT sequence, stage, stage_at, topic FROM log WHERE sequence > ?1 ORDER BY sequence");
+    query.bind(after);
+    for (std::size_t count = 0; count < limit; ++count) {
+      if (!query.step()) {
+        found.next = {};
+        return found;
+      }
+      const Aged entry = aged_from(query);
+      found.next = entry.sequence;
+      if (decide(db, transaction.queues(), ages, transaction.now(), entry) !=
+          core::Forget::nothing)
+        found.ripe.push_back(entry.sequence);
+    }
+    if (!query.step()) found.next = {};
+    return found;
+  });
+  if (!looked) return looked.error();
+  RetirePage page{.next = looked->next};
+  if (looked->ripe.empty() && !looked->queue_removed) return page;
+  const auto written = database_->write([&](WriteTransaction& transaction) {
+    const Retention ages = load_retention(transaction.db());
+    for (const Sequence sequence : looked->ripe)
+      retire_one(transaction, ages, sequence, page.retired);
+    if (looked->queue_removed) clear_removed(transaction);
+  });
+  if (!written) return written.error();
+  return page;
+}
+
+}  // namespace once::store::sqlite

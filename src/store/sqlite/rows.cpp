@@ -1,0 +1,143 @@
+// Rows for people: what stands where, in pages of short reads.
+#include <algorithm>
+
+#include "store/sqlite/log_rows.h"
+#include "store/sqlite/store_impl.h"
+
+namespace once::store::sqlite {
+namespace {
+
+constexpr std::int64_t kScanned = 1'000;  // rows per read transaction
+
+// Entries of a queue that may be in the page, in order: what is rare is found by an index, what is
+// common by going along. All are checked again.
+std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
+                                 const std::optional<State>& state, Sequence after) {
+  std::vector<Sequence> found;
+  if (!state || *state == State::waiting) {
+    Query query =
+        db.query("SELECT sequence FROM log WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
+    query.bind(after, kScanned);
+    while (query.step()) found.push_back({query.number(0)});
+    return found;
+  }
+  const auto collect = [&](const char* sql) {
+    Query query = db.query(sql);
+    query.bind(queue.qid, place_of(queue.qid, after, true), first_place(queue.qid + 1), kScanned,
+               number_of(*state));
+    while (query.step()) found.push_back(sequence_at(query.integer(0)));
+  };
+  switch (*state) {
+    case State::running:
+      collect(
+          "SELECT place FROM ledger WHERE qid = ?1 AND due IS NOT NULL AND state = ?5"
+          " AND place > ?2 AND place < ?3 ORDER BY place LIMIT ?4");
+      break;
+    case State::completed:
+      collect(
+          "SELECT place FROM ledger WHERE +qid = ?1 AND state = ?5 AND place > ?2 AND place < ?3"
+          " ORDER BY place LIMIT ?4");
+      break;
+    default:
+      collect(
+          "SELECT place FROM ledger WHERE qid = ?1 AND state = ?5 AND state NOT IN (2, 5)"
+          " AND place > ?2 AND place < ?3 ORDER BY place LIMIT ?4");
+  }
+  return found;
+}
+
+std::string key_at(Connection& db, const LedgerRow& row) {
+  Query query = db.query("SELECT key FROM ledger WHERE place = ?1");
+  return query.bind(row.place).step() ? std::string(query.bytes(0)) : std::string();
+}
+
+class PageReader {
+ public:
+  PageReader(const RowFilter& filter, std::size_t limit)
+      : filter_(filter), limit_(limit), topics_(filter.topic) {}
+
+  // Reads on after `sequence`, which moves; true: the queue has no more, or the page is full.
+  bool read(ReadTransaction& transaction, const KnownQueue& queue, Sequence& sequence) {
+    const Sequence before_first{queue.first() > 0 ? queue.first() - 1 : 0};
+    sequence = std::max(sequence, before_first);
+    const auto found = candidates(transaction.db(), queue, filter_.state, sequence);
+    TopicFilter own(queue.definition.topic);
+    for (const Sequence candidate : found) {
+      if (candidate == sequence) continue;  // the other row of the same entry
+      if (auto row = row_of(transaction, queue, own, candidate)) {
+        if (page.rows.size() == limit_) {
+          page.more = true;
+          return true;
+        }
+        page.rows.push_back(std::move(*row));
+      }
+      sequence = candidate;
+    }
+    return found.size() < static_cast<std::size_t>(kScanned);
+  }
+
+  Meta::Page page{};
+
+ private:
+  std::optional<Row> row_of(ReadTransaction& transaction, const KnownQueue& queue, TopicFilter& own,
+                            Sequence sequence) {
+    Connection& db = transaction.db();
+    Row row{.queue = queue.definition.name};
+    core::Stage stage{};
+    {
+      Query query = db.query(
+          "SELECT sequence, id, topic, headers, digest, published_at, duplicates, 0, NULL, stage"
+          " FROM log WHERE sequence = ?1");
+      if (!query.bind(sequence).step()) return std::nullopt;
+      const std::string_view topic = query.bytes(2);
+      if (!own.matches(topic) || !topics_.matches(topic)) return std::nullopt;
+      row.entry = entry_from(query);
+      stage = static_cast<core::Stage>(query.integer(kEntryColumns));
+    }
+    const EntryRows rows = read_rows(db, queue, sequence);
+    const LedgerRow* standing = rows.standing();
+    // Settled and forgotten, or settled before this queue came: it waits for nothing.
+    if (!standing && stage != core::Stage::whole) return std::nullopt;
+    if (filter_.state && *filter_.state != (standing ? standing->state : State::waiting))
+      return std::nullopt;
+    if (standing) row.stored = read_record(db, *standing, transaction.holders());
+    const Time since = standing ? row.stored->record.since : row.entry.published_at;
+    if (filter_.since && since < *filter_.since) return std::nullopt;
+    if (queue.by_id())
+      row.key = row.entry.id;
+    else if (rows.task)
+      row.key = key_at(db, *rows.task);
+    return row;
+  }
+
+  const RowFilter& filter_;
+  const std::size_t limit_;
+  TopicFilter topics_;
+};
+
+}  // namespace
+
+Result<Meta::Page> SqliteStore::rows(const RowFilter& filter, const Row* after,
+                                     std::size_t limit) {
+  PageReader reader(filter, limit);
+  std::string queue = after ? after->queue : std::string();
+  Sequence sequence = after ? after->entry.sequence : Sequence{};
+  // One short read after the other; between two of them queues may come and go.
+  while (true) {
+    auto ended = database_->read([&](ReadTransaction& transaction) {
+      for (const KnownQueue& known : transaction.queues().all()) {
+        const std::string& name = known.definition.name;
+        if (name < queue || (!filter.queue.empty() && name != filter.queue)) continue;
+        if (name != queue) sequence = {};
+        queue = name;
+        if (!reader.read(transaction, known, sequence)) return false;
+        if (reader.page.more) return true;
+      }
+      return true;
+    });
+    if (!ended) return ended.error();
+    if (*ended) return std::move(reader.page);
+  }
+}
+
+}  // namespace once::store::sqlite

@@ -1,0 +1,227 @@
+#include "store/sqlite/schema.h"
+
+#include <sys/random.h>
+
+#include <array>
+
+#include "store/sqlite/failure.h"
+
+namespace once::store::sqlite {
+namespace {
+
+constexpr std::int64_t kApplication = 0x4f6e6365;  // "Once"
+constexpr std::int64_t kVersion = 1;
+
+// log      the tasks in commit order; stage: see core::Stage, stage_at in store time
+// ids      id -> sequence
+// queue    a queue, and what is counted of it. cursor: entries up to it have been handed over.
+//          tail: the last entry that is the queue's. matched: how many are; those without a ledger
+//          row are waiting. Then the ledger rows by state, and how many such rows retention took.
+// ledger   records; place: see ledger_rows.h. due: when the feed looks at it again. key: of a queue
+//          with a key template, and the name of a lone record
+// keys     key -> place. kind 0: of a queue with a key template; kind 1: the name of a lone record
+// pending  handed over without a ledger row that says when to look again; or woken
+// member   workers; file: where their presence is locked
+// removed  queues whose rows are still to be deleted
+constexpr const char* kTables = R"(
+CREATE TABLE zone (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  uuid TEXT NOT NULL,
+  last_sequence INTEGER NOT NULL DEFAULT 0,
+  last_revision INTEGER NOT NULL DEFAULT 0,
+  last_member INTEGER NOT NULL DEFAULT 0,
+  last_queue INTEGER NOT NULL DEFAULT 0,
+  last_lone INTEGER NOT NULL DEFAULT 0,
+  queue_version INTEGER NOT NULL DEFAULT 0,
+  unrouted INTEGER NOT NULL DEFAULT 0,
+  boot_id TEXT NOT NULL,
+  base INTEGER NOT NULL,
+  boot_at INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  keep_bodies INTEGER NOT NULL,
+  keep_records INTEGER NOT NULL,
+  keep_ids INTEGER NOT NULL
+) STRICT;
+CREATE TABLE log (
+  sequence INTEGER PRIMARY KEY,
+  stage INTEGER NOT NULL,
+  stage_at INTEGER NOT NULL,
+  duplicates INTEGER NOT NULL,
+  published_at INTEGER NOT NULL,
+  topic TEXT NOT NULL,
+  id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  nonce BLOB NOT NULL,
+  headers BLOB,
+  is_json INTEGER NOT NULL,
+  body BLOB
+) STRICT;
+CREATE TABLE ids (
+  id TEXT PRIMARY KEY,
+  sequence INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE queue (
+  qid INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  definition TEXT NOT NULL,
+  cursor INTEGER NOT NULL,
+  tail INTEGER NOT NULL,
+  matched INTEGER NOT NULL,
+  waiting INTEGER NOT NULL DEFAULT 0,
+  running INTEGER NOT NULL DEFAULT 0,
+  retrying INTEGER NOT NULL DEFAULT 0,
+  in_doubt INTEGER NOT NULL DEFAULT 0,
+  completed INTEGER NOT NULL DEFAULT 0,
+  dead INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
+  duplicate INTEGER NOT NULL DEFAULT 0,
+  past_completed INTEGER NOT NULL DEFAULT 0,
+  past_cancelled INTEGER NOT NULL DEFAULT 0,
+  past_duplicate INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE ledger (
+  place INTEGER PRIMARY KEY,
+  qid INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  due INTEGER,
+  revision INTEGER NOT NULL,
+  stamp INTEGER NOT NULL,
+  member INTEGER NOT NULL,
+  key TEXT,
+  record BLOB NOT NULL
+) STRICT;
+CREATE INDEX ledger_due ON ledger (qid, due) WHERE due IS NOT NULL;
+CREATE INDEX ledger_aside ON ledger (qid, state) WHERE state NOT IN (2, 5);
+CREATE TABLE keys (
+  qid INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  PRIMARY KEY (qid, kind, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE pending (
+  qid INTEGER NOT NULL,
+  sequence INTEGER NOT NULL,
+  due INTEGER NOT NULL,
+  PRIMARY KEY (qid, sequence)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pending_due ON pending (qid, due);
+CREATE TABLE member (
+  number INTEGER PRIMARY KEY,
+  qid INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  file INTEGER NOT NULL,
+  joined INTEGER NOT NULL
+) STRICT;
+CREATE INDEX member_queue ON member (qid);
+CREATE TABLE removed (
+  qid INTEGER PRIMARY KEY
+) STRICT;
+)";
+
+std::string random_uuid() {
+  std::array<std::uint8_t, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw Failure({.code = Code::failed, .message = "the system gives no random bytes"});
+  bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0fU) | 0x40U);
+  bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3fU) | 0x80U);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += "0123456789abcdef"[bytes[i] >> 4];
+    text += "0123456789abcdef"[bytes[i] & 0xf];
+  }
+  return text;
+}
+
+std::int64_t one_number(Connection& db, const char* sql) {
+  Query query = db.query(sql);
+  return query.step() ? query.integer(0) : 0;
+}
+
+}  // namespace
+
+Content inspect(Connection& db) {
+  const std::int64_t application = one_number(db, "PRAGMA application_id");
+  const std::int64_t version = one_number(db, "PRAGMA user_version");
+  if (application == 0 && version == 0 &&
+      one_number(db, "SELECT count(*) FROM sqlite_schema") == 0)
+    return Content::nothing;
+  if (application != kApplication)
+    throw Failure(unusable(db.path() + " is a database of another program: nothing was changed; " +
+                           "choose another path"));
+  if (version > kVersion)
+    throw Failure(unusable(db.path() + " was made by a newer version of Once (format " +
+                           std::to_string(version) + ", this one knows " +
+                           std::to_string(kVersion) + "): nothing was changed; use that version"));
+  if (version < kVersion)
+    throw Failure(unusable(db.path() + " has an unknown format (" + std::to_string(version) +
+                           "): nothing was changed; restore a backup"));
+  return Content::zone;
+}
+
+void create_schema(Connection& db, ZoneClock& clock) {
+  db.script(kTables);
+  db.script("PRAGMA application_id=" + std::to_string(kApplication) +
+            "; PRAGMA user_version=" + std::to_string(kVersion));
+  const std::string uuid = random_uuid();
+  const Retention ages;
+  BootTime time;
+  clock.begin_boot(time);
+  db.query("INSERT INTO zone (one, uuid, boot_id, base, boot_at, last, keep_bodies, keep_records,"
+           " keep_ids) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+      .bind(std::string_view(uuid), std::string_view(time.boot_id), time.base, time.boot_at,
+            time.last, ages.bodies.count(), ages.records.count(), ages.ids.count())
+      .run();
+}
+
+ZoneRow load_zone(Connection& db) {
+  Query query = db.query(
+      "SELECT last_sequence, last_revision, last_member, last_queue, last_lone, queue_version,"
+      " unrouted, base, boot_at, last, boot_id FROM zone");
+  if (!query.step())
+    throw Failure(unusable(db.path() + " is damaged (it has no zone): restore a backup"));
+  return {.last_sequence = query.number(0),
+          .last_revision = query.number(1),
+          .last_member = query.number(2),
+          .last_queue = query.integer(3),
+          .last_lone = query.integer(4),
+          .queue_version = query.integer(5),
+          .unrouted = query.integer(6),
+          .time = {.boot_id = std::string(query.bytes(10)),
+                   .base = query.integer(7),
+                   .boot_at = query.integer(8),
+                   .last = query.integer(9)}};
+}
+
+void save_zone(Connection& db, const ZoneRow& zone) {
+  db.query("UPDATE zone SET last_sequence = ?1, last_revision = ?2, last_member = ?3,"
+           " last_queue = ?4, last_lone = ?5, queue_version = ?6, unrouted = ?7, base = ?8,"
+           " boot_at = ?9, last = ?10, boot_id = ?11")
+      .bind(zone.last_sequence, zone.last_revision, zone.last_member, zone.last_queue,
+            zone.last_lone, zone.queue_version, zone.unrouted, zone.time.base, zone.time.boot_at,
+            zone.time.last, std::string_view(zone.time.boot_id))
+      .run();
+}
+
+std::string load_uuid(Connection& db) {
+  Query query = db.query("SELECT uuid FROM zone");
+  return query.step() ? std::string(query.bytes(0)) : std::string();
+}
+
+Retention load_retention(Connection& db) {
+  Query query = db.query("SELECT keep_bodies, keep_records, keep_ids FROM zone");
+  if (!query.step()) return {};
+  return {.bodies = Duration{query.integer(0)},
+          .records = Duration{query.integer(1)},
+          .ids = Duration{query.integer(2)}};
+}
+
+void save_retention(Connection& db, const Retention& ages) {
+  db.query("UPDATE zone SET keep_bodies = ?1, keep_records = ?2, keep_ids = ?3")
+      .bind(ages.bodies.count(), ages.records.count(), ages.ids.count())
+      .run();
+}
+
+}  // namespace once::store::sqlite

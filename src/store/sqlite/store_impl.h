@@ -1,0 +1,54 @@
+// The seam on SQLite. Its parts are in log.cpp, ledger.cpp, feed.cpp, queues.cpp, rows.cpp,
+// retention.cpp and membership.cpp.
+#pragma once
+
+#include "store/sqlite/database.h"
+#include "store/sqlite/ledger_rows.h"
+#include "store/store.h"
+
+namespace once::store::sqlite {
+
+class SqliteStore final : public Store {
+ public:
+  explicit SqliteStore(std::shared_ptr<Database> database) : database_(std::move(database)) {}
+
+  std::vector<Result<Appended>> append(std::span<const Append> items) override;
+  Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
+                                  std::string_view filter) override;
+  Result<std::optional<Entry>> find(std::string_view id) override;
+
+  std::vector<Result<Swapped>> swap(std::span<const Swap> items) override;
+  std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) override;
+
+  Result<std::vector<Delivery>> fetch(const Fetch& request) override;
+  Result<void> settle(std::span<const Settlement> items) override;
+  Result<Overlooked> overlooked(std::string_view queue, Sequence after,
+                                std::size_t limit) override;
+  Result<void> wake(std::string_view queue, std::span<const Sequence> sequences) override;
+
+  std::string uuid() override { return database_->uuid(); }
+  StoreTime now() override { return database_->clock().now(); }
+  Time wall() override { return database_->clock().wall(); }
+  Result<QueueAdded> add_queue(const Queue& queue) override;
+  Result<std::vector<Queue>> queues() override;
+  Result<void> remove_queue(std::string_view name) override;
+  Result<std::unique_ptr<Membership>> join(std::string_view queue,
+                                           std::string_view worker) override;
+  Result<Counts> counts(std::string_view queue) override;
+  Result<std::uint64_t> unrouted() override;
+  Result<Page> rows(const RowFilter& filter, const Row* after, std::size_t limit) override;
+  Result<Retention> retention() override;
+  Result<void> set_retention(const Retention& ages) override;
+  Result<RetirePage> retire(Sequence after, std::size_t limit) override;
+
+ private:
+  std::shared_ptr<Database> database_;  // shared with the memberships, which may outlive the store
+};
+
+// Deletes rows of removed queues, a page at a time; true: that was all.
+bool clear_removed(WriteTransaction& transaction);
+
+// A worker that died: what it held is due now. True when it held something.
+bool free_what_it_held(WriteTransaction& transaction, const KnownQueue& queue, Member member);
+
+}  // namespace once::store::sqlite

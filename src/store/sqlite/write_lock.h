@@ -1,0 +1,83 @@
+// Whose turn it is to write: one flock(2) on a file beside the database, so that writers queue in
+// the kernel and no two of Once's connections ever write or checkpoint at the same time.
+//
+//   thread queue (in the process) -> turnstile (a byte of the lock file) -> flock -> write
+//
+// flock excludes open file descriptions, not threads, hence the queue. It is not fair either: who
+// has just let go takes it again before a waiter is awake. So a writer first passes the turnstile,
+// which it gives back once it has the lock: who comes again stands behind those who wait. The
+// turnstile is a courtesy, not a guard: a process that was stopped in it is walked around.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <string>
+
+#include "once/task.h"
+#include "store/sqlite/file_descriptor.h"
+
+namespace once::store::sqlite {
+
+// First come, first served, among the threads of one process.
+class ThreadQueue {
+ public:
+  bool enter(std::chrono::steady_clock::time_point until);
+  void leave();
+
+ private:
+  struct Waiter {
+    std::condition_variable turn{};
+    bool has_it = false;
+  };
+
+  std::mutex mutex_;
+  bool taken_ = false;          // guarded by mutex_
+  std::list<Waiter*> waiting_;  // guarded by mutex_
+};
+
+class WriteLock {
+ public:
+  WriteLock(std::string file, std::string database)
+      : file_(std::move(file)), database_(std::move(database)) {}
+
+  // The lock, until the object goes.
+  class Held {
+   public:
+    explicit Held(WriteLock& lock) : lock_(&lock) {}
+    Held(Held&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
+    Held& operator=(Held&&) = delete;
+    ~Held() { release(false); }
+    // With `tell`, touches the lock file afterwards, which other processes watch.
+    void release(bool tell);
+
+   private:
+    WriteLock* lock_;
+  };
+
+  // Any thread. Waits that long at most; the error then names the process that holds the lock.
+  Result<Held> acquire(Duration wait);
+  // Gives the lock file the database's mode and group, once the database has been made. Only with
+  // the lock held.
+  void follow_database();
+
+  const std::string& file() const { return file_; }
+
+ private:
+  using Moment = std::chrono::steady_clock::time_point;
+
+  Result<void> lock(Moment until);
+  bool pass_turnstile(Moment until);
+  Error took_too_long(Duration wait) const;
+
+  const std::string file_;
+  const std::string database_;
+  ThreadQueue threads_;
+
+  // Only with the thread queue passed:
+  FileDescriptor fd_;
+  Moment turnstile_stuck_until_{};
+};
+
+}  // namespace once::store::sqlite

@@ -1,0 +1,50 @@
+// The store's time: one line per zone that never goes back, whatever wall clocks do. Within a boot
+// it runs with CLOCK_BOOTTIME; a new boot goes on where the last write of the one before left off,
+// so that the time in between is not counted and every stamp of an earlier boot can be told by it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/types.h"
+#include "once/zone.h"
+
+namespace once::store::sqlite {
+
+// As the zone's row holds it.
+struct BootTime {
+  std::string boot_id{};
+  std::int64_t base{};     // store time when the boot was first seen
+  std::int64_t boot_at{};  // CLOCK_BOOTTIME then
+  std::int64_t last{};     // store time of the last write
+};
+
+// Any thread may call.
+class ZoneClock {
+ public:
+  explicit ZoneClock(std::shared_ptr<Clock> clock);
+
+  core::StoreTime now();
+  Time wall() const;
+  core::StoreTime boot_began();  // what is stamped before it was written in an earlier boot
+  bool is_given() const { return clock_ != nullptr; }
+
+  bool this_boot(const BootTime& time) const { return time.boot_id == boot_id_; }
+  // The first writer of a boot makes the row say so.
+  void begin_boot(BootTime& time);
+  // Goes by the row from now on, which is of this boot.
+  void follow(const BootTime& time);
+
+ private:
+  std::int64_t since_boot() const;
+
+  const std::shared_ptr<Clock> clock_;  // shared with whoever moves it; null: the machine's
+  const std::string boot_id_;
+  std::mutex mutex_;
+  std::int64_t base_ = 0;     // guarded by mutex_, like all below
+  std::int64_t boot_at_ = 0;
+  std::int64_t last_ = 0;     // the latest time told or read
+};
+
+}  // namespace once::store::sqlite
