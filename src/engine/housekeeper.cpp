@@ -1,0 +1,116 @@
+#include "engine/housekeeper.h"
+
+#include <limits>
+#include <mutex>
+
+namespace once::engine {
+namespace {
+
+constexpr Duration kLook = std::chrono::seconds{15};  // between two looks at whose turn it is
+constexpr Duration kSweepEvery = std::chrono::minutes{1};
+constexpr Duration kRetireEvery = std::chrono::hours{1};
+constexpr Duration kLease = std::chrono::minutes{10};  // of one round
+constexpr std::size_t kPage = 500;
+
+}  // namespace
+
+Housekeeper::Housekeeper(store::Store& store, Scheduler& scheduler, std::string queue,
+                         std::string worker, core::Member member)
+    : store_(store),
+      scheduler_(scheduler),
+      queue_(std::move(queue)),
+      worker_(std::move(worker)),
+      member_(member),
+      scribe_(store, {.lease = kLease,
+                      .attempts = std::numeric_limits<std::uint32_t>::max(),
+                      .backoff = {kSweepEvery}}),
+      mutex_(scheduler.mutex()),
+      wake_(mutex_->condition()),
+      activity_(scheduler.spawn([this] { run(); })) {}
+
+Housekeeper::~Housekeeper() {
+  {
+    std::lock_guard lock(*mutex_);
+    ending_ = true;
+    wake_->notify_all();
+  }
+  activity_.reset();
+}
+
+bool Housekeeper::ending() {
+  std::lock_guard lock(*mutex_);
+  return ending_;
+}
+
+void Housekeeper::run() {
+  const auto asked_to_end = [this] { return ending(); };
+  const Duty duties[] = {
+      {"sweep", kSweepEvery, [&] { static_cast<void>(sweep(store_, queue_, asked_to_end)); }},
+      {"retention", kRetireEvery, [&] { static_cast<void>(retire(store_, asked_to_end)); }},
+  };
+  Moment next = scheduler_.now() + kLook;
+  std::unique_lock lock(*mutex_);
+  while (!ending_) {
+    if (scheduler_.now() < next) {
+      wake_->wait(next);
+      continue;
+    }
+    lock.unlock();
+    for (const Duty& duty : duties) attend(duty);
+    next = scheduler_.now() + kLook;
+    lock.lock();
+  }
+}
+
+// The election and the timetable are one record: claimed by whoever comes first once it is due,
+// then put off until the next time. A duty that failed is simply due again.
+void Housekeeper::attend(const Duty& duty) {
+  const store::Address at{.kind = store::Address::Kind::lone, .queue = queue_, .key = duty.name};
+  auto known = std::move(store_.get(std::span(&at, 1)).front());
+  if (!known) return;
+  core::Nonce nonce;
+  scheduler_.random_bytes(nonce.bytes.data(), nonce.bytes.size());
+  auto claimed =
+      scribe_.write({.at = at,
+                     .known = std::move(*known),
+                     .command = core::Claim{.worker = worker_, .member = member_, .nonce = nonce}});
+  if (!claimed || claimed->decision.verdict != core::Verdict::claimed) return;
+  duty.work();
+  static_cast<void>(scribe_.write({.at = at,
+                                   .known = std::move(claimed->stored),
+                                   .command = core::Fail{.nonce = nonce, .retry_in = duty.every}}));
+}
+
+Result<std::uint64_t> Housekeeper::sweep(store::Store& store, const std::string& queue,
+                                         const std::function<bool()>& ending) {
+  std::uint64_t woken = 0;
+  core::Sequence after{};
+  while (!ending()) {
+    auto page = store.overlooked(queue, after, kPage);
+    if (!page) return page.error();
+    if (!page->sequences.empty()) {
+      if (auto done = store.wake(queue, page->sequences); !done) return done.error();
+      woken += page->sequences.size();
+    }
+    if (!page->next) break;
+    after = page->next;
+  }
+  return woken;
+}
+
+Result<Retired> Housekeeper::retire(store::Store& store, const std::function<bool()>& ending) {
+  Retired total;
+  core::Sequence after{};
+  while (!ending()) {
+    auto page = store.retire(after, kPage);
+    if (!page) return page.error();
+    total.bodies += page->retired.bodies;
+    total.records += page->retired.records;
+    total.ids += page->retired.ids;
+    if (!page->next) break;
+    after = page->next;
+  }
+  return total;
+}
+
+}  // namespace once::engine

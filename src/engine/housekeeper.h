@@ -1,0 +1,43 @@
+// What some worker must do now and then, elected by a lease: the sweep, which wakes every entry
+// that the feed counts as done while the ledger does not, and the retention.
+#pragma once
+
+#include "engine/scheduler.h"
+#include "engine/scribe.h"
+
+namespace once::engine {
+
+class Housekeeper {
+ public:
+  Housekeeper(store::Store& store, Scheduler& scheduler, std::string queue, std::string worker,
+              core::Member member);
+  ~Housekeeper();  // ends after the page it is at
+
+  // One round on the caller's thread, without an election: what was woken.
+  static Result<std::uint64_t> sweep(store::Store& store, const std::string& queue,
+                                     const std::function<bool()>& ending);
+  static Result<Retired> retire(store::Store& store, const std::function<bool()>& ending);
+
+ private:
+  struct Duty {
+    std::string name;
+    Duration every;
+    std::function<void()> work;
+  };
+  void run();
+  void attend(const Duty& duty);
+  bool ending();
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  const std::string queue_;
+  const std::string worker_;
+  const core::Member member_;
+  Scribe scribe_;
+  const std::unique_ptr<Mutex> mutex_;
+  const std::unique_ptr<Condition> wake_;
+  bool ending_ = false;  // under mutex_
+  std::unique_ptr<Activity> activity_;
+};
+
+}  // namespace once::engine

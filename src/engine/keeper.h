@@ -1,0 +1,49 @@
+// Keeps the leases of running claims: renews each at a third of its lease, asks a handler to stop
+// when its lease is lost or its time is up. Per claim one write is in flight at a time: unwatch()
+// waits for a renewal.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "engine/flight.h"
+#include "engine/scribe.h"
+
+namespace once::engine {
+
+class Keeper {
+ public:
+  Keeper(Scheduler& scheduler, Scribe& scribe, Duration grace);
+  ~Keeper();
+
+  void watch(Flight& flight);
+  // After this the keeper does not touch them any more, and `stopped` says what it did.
+  void unwatch(std::span<Flight* const> flights);
+  // Asks all watched handlers to stop, and those that come.
+  void interrupt();
+
+ private:
+  void run();
+  Moment due(const Flight& flight) const;  // when there is something to do for it
+  void renew(const std::vector<Flight*>& flights);
+  void stop_all(const std::vector<Flight*>& flights);
+
+  Scheduler& scheduler_;
+  Scribe& scribe_;
+  const Duration grace_;
+
+  const std::unique_ptr<Mutex> mutex_;
+  const std::unique_ptr<Condition> wake_;
+  const std::unique_ptr<Condition> idle_;
+  // Under mutex_.
+  std::vector<Flight*> flights_;
+  bool ending_ = false;
+  bool interrupted_ = false;
+  Moment wakes_at_ = Moment::max();  // what the keeper sleeps until
+  Moment not_before_{};              // after a failed renewal: when to try again
+
+  std::unique_ptr<Activity>
+      activity_;  // begins with the first watch(); last, so that it ends first
+};
+
+}  // namespace once::engine

@@ -1,0 +1,414 @@
+// Runs one program per attempt: hands it to a guard, keeps that content with heartbeats, collects
+// what the program writes, and turns its end into a verdict.
+//
+//   exit 0          completed            exit 65   dead
+//   exit 74         unknown              exit 129 to 192, death by a signal   unknown
+//   any other exit  failed               not executable   never started
+//   the guard died  unknown
+#include "engine/program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "core/record.h"
+#include "encoding/utf8.h"
+#include "engine/file_descriptor.h"
+#include "engine/guard_process.h"
+#include "engine/program_environment.h"
+
+namespace once::engine {
+namespace {
+
+using guard::Cause;
+using guard::Notice;
+using guard::Order;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxResult = 1 << 20;
+constexpr int kDataError = 65;  // EX_DATAERR
+constexpr int kIoError = 74;    // EX_IOERR
+
+// What every attempt of a worker shares.
+struct Prepared {
+  Program program;
+  std::string path;  // of the command
+  std::unique_ptr<GuardPool> guards;
+  std::vector<std::string> inherited;
+};
+
+std::string reason(int error) { return std::strerror(error); }
+
+Error cannot_start(const std::string& what, int error) {
+  // What lies in the file and its rights will be the same next time; a shortage may pass.
+  constexpr std::array kLasting = {ENOENT, EACCES, EPERM,        ENOEXEC,
+                                   EISDIR, ELOOP,  ENAMETOOLONG, ENOTDIR};
+  const bool lasting = std::find(kLasting.begin(), kLasting.end(), error) != kLasting.end();
+  return Error{lasting ? Code::invalid_input : Code::failed,
+               "cannot start " + what + ": " + reason(error) +
+                   "; the task was given back unrun; mend that and start the worker again",
+               !lasting};
+}
+
+Report never_started(Error error) {
+  Report report{Outcome::failed(error.message)};
+  report.never_started = std::move(error);
+  return report;
+}
+
+// The error number that executing the file would meet, as far as that can be known; zero: none.
+int execution_error(const std::string& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) return errno;
+  if (!S_ISREG(about.st_mode)) return S_ISDIR(about.st_mode) ? EISDIR : EACCES;
+  return ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+// --- What the program reads and writes ------------------------------------------------------
+
+// A sealed file in memory. As standard input: a program that does not read it blocks nobody, and
+// one that opens /dev/stdin again finds it.
+FileDescriptor memory_file(const char* name, std::string_view bytes) {
+  FileDescriptor file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  for (std::size_t at = 0; file && at < bytes.size();) {
+    const ssize_t size =
+        ::pwrite(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return {};
+    at += static_cast<std::size_t>(size);
+  }
+  if (file) ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK);
+  return file;
+}
+
+// The first bytes of a stream, and whether there were more.
+class Head {
+ public:
+  void add(std::string_view bytes) {
+    const auto room = kMaxResult - text_.size();
+    cut_ = cut_ || bytes.size() > room;
+    text_.append(bytes.substr(0, room));
+  }
+  const std::string& text() const { return text_; }
+  bool cut() const { return cut_; }
+
+ private:
+  std::string text_;
+  bool cut_ = false;
+};
+
+// The last bytes of a stream.
+class Tail {
+ public:
+  void add(std::string_view bytes) {
+    text_.append(bytes.substr(bytes.size() - std::min(bytes.size(), core::kErrorKept)));
+    if (text_.size() > 4 * core::kErrorKept) text_.erase(0, text_.size() - core::kErrorKept);
+  }
+  // At most `limit` bytes of well-formed UTF-8, without line ends at the end.
+  std::string text(std::size_t limit) const {
+    std::string_view raw = text_;
+    while (!raw.empty() && (raw.back() == '\n' || raw.back() == '\r')) raw.remove_suffix(1);
+    std::string readable;
+    for (std::size_t at = 0; at < raw.size();) {
+      const auto size = encoding::utf8_sequence(raw, at);
+      readable += size == 0 ? "\uFFFD" : raw.substr(at, size);
+      at += std::max<std::size_t>(size, 1);
+    }
+    auto begin = readable.size() - std::min(readable.size(), limit);
+    while (begin < readable.size() && encoding::utf8_sequence(readable, begin) == 0) ++begin;
+    return readable.substr(begin);
+  }
+
+ private:
+  std::string text_;
+};
+
+// One of the program's outputs, read without ever waiting for it.
+struct Stream {
+  FileDescriptor ours{};
+  FileDescriptor theirs{};
+
+  bool open() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+    ours = FileDescriptor(ends[0]);
+    theirs = FileDescriptor(ends[1]);
+    // Only our end: the program's must block as programs expect.
+    return ::fcntl(ours.get(), F_SETFL, O_NONBLOCK) == 0;
+  }
+
+  // One piece of what is there now; false: there is no more.
+  template <class To>
+  bool read(To& to) {
+    if (!ours) return false;
+    char bytes[64 << 10];
+    const ssize_t size = ::read(ours.get(), bytes, sizeof bytes);
+    if (size < 0) return errno == EINTR;
+    if (size == 0) ours.reset();
+    to.add({bytes, static_cast<std::size_t>(size)});
+    return size > 0;
+  }
+};
+
+// --- One attempt ----------------------------------------------------------------------------
+
+class Attempt {
+ public:
+  Attempt(const Prepared& prepared, const Assignment& assignment)
+      : prepared_(prepared), assignment_(assignment) {}
+
+  Report run() {
+    if (assignment_.stop.stop_requested())
+      return Report{Outcome::failed("asked to stop before the program was started")};
+    auto folder = AttemptFolder::make(assignment_);
+    if (!folder) return never_started(folder.error());
+    const auto job = memory_file("once-job", job_bytes(*folder));
+    const auto input = memory_file("once-body", assignment_.task.body.text());
+    const FileDescriptor stop_event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!job || !input || !stop_event || !output_.open() || !errors_.open())
+      return never_started(cannot_start(command(), errno));
+    std::vector<int> descriptors = {job.get(), input.get(), output_.theirs.get(),
+                                    errors_.theirs.get()};
+    if (assignment_.inheritable_fd >= 0) descriptors.push_back(assignment_.inheritable_fd);
+
+    const std::stop_callback on_stop(assignment_.stop,
+                                     [&stop_event] { ::eventfd_write(stop_event.get(), 1); });
+    for (bool again = true; again;) {
+      auto guard = prepared_.guards->take();
+      if (!guard) return never_started(guard.error());
+      if (guard->send_job(descriptors)) converse(*guard, stop_event.get());
+      if (ended_)
+        prepared_.guards->give_back(std::move(*guard));
+      else
+        guard->end_session();
+      again = guard->reused() && !ready_;  // it had died while it was idle: nothing was begun
+    }
+    drain(output_, head_);
+    drain(errors_, tail_);
+    return verdict(*folder);
+  }
+
+ private:
+  std::string command() const { return "'" + prepared_.program.command.front() + "'"; }
+
+  std::string job_bytes(const AttemptFolder& folder) const {
+    const auto& arguments = prepared_.program.command;
+    const auto variables = environment(prepared_.inherited, assignment_, prepared_.program, folder);
+    guard::Job job;
+    job.lease_ms = std::max<Duration::rep>(assignment_.lease.count(), 0);
+    job.grace_ms = std::max<Duration::rep>(prepared_.program.grace.count(), 0);
+    job.arguments = static_cast<std::uint32_t>(arguments.size());
+    job.variables = static_cast<std::uint32_t>(variables.size());
+    std::string bytes(reinterpret_cast<const char*>(&job), sizeof job);
+    const auto add = [&bytes](const std::string& text) {
+      bytes.append(text.c_str(), text.size() + 1);
+    };
+    add(prepared_.path);
+    add(folder.path());
+    for (const auto& argument : arguments) add(argument);
+    for (const auto& variable : variables) add(variable);
+    return bytes;
+  }
+
+  // Until the guard has said its last word, or is gone.
+  void converse(const GuardProcess& guard, int stop_event) {
+    const auto pause = std::max(assignment_.lease / 3, Duration{1});
+    const bool beats = assignment_.lease.count() > 0;
+    auto next_beat = SteadyClock::now() + pause;
+    bool stop_wanted = false;
+    bool stop_sent = false;
+    while (!ended_) {
+      int wait = -1;
+      if (beats) {
+        const auto left = std::chrono::ceil<Duration>(next_beat - SteadyClock::now()).count();
+        wait = static_cast<int>(std::clamp<Duration::rep>(left, 0, INT_MAX));
+      }
+      pollfd fds[] = {{guard.channel(), POLLIN, 0},
+                      {output_.ours.get(), POLLIN, 0},
+                      {errors_.ours.get(), POLLIN, 0},
+                      {stop_wanted ? -1 : stop_event, POLLIN, 0}};
+      ::poll(fds, std::size(fds), wait);
+      if (fds[1].revents != 0) output_.read(head_);
+      if (fds[2].revents != 0) errors_.read(tail_);
+      if (fds[3].revents != 0) stop_wanted = true;
+      if (stop_wanted && !stop_sent) stop_sent = guard.send(Order::stop);
+      if (beats && SteadyClock::now() >= next_beat) {
+        guard.send(Order::heartbeat);
+        next_beat = SteadyClock::now() + pause;
+      }
+      if (fds[0].revents == 0) continue;
+      const auto heard = guard.hear();
+      if (heard.gone) return;
+      if (heard.notice) note(*heard.notice);
+    }
+  }
+
+  void note(const Notice& notice) {
+    switch (notice.kind) {
+      case Notice::Kind::ready: ready_ = true; break;
+      case Notice::Kind::not_started: not_started_ = notice.value; break;
+      case Notice::Kind::ended: ended_ = notice; break;
+    }
+  }
+
+  // What a pipe still holds. Bounded, in case that a process outside was given its other end.
+  template <class To>
+  static void drain(Stream& stream, To& to) {
+    for (int pieces = 0; pieces < 64 && stream.read(to); ++pieces) {
+    }
+  }
+
+  Report verdict(const AttemptFolder& folder) {
+    if (not_started_) return never_started(cannot_start(command(), *not_started_));
+    if (!ready_)
+      return never_started(
+          Error{Code::failed, "the guard '" + prepared_.program.guard +
+                                  "' ended before it started the program; the task was given back "
+                                  "unrun; see that it calls guard_main() first"});
+    if (!ended_)
+      return Report{
+          Outcome::unknown(explained("the program's guard died, and the program with it"))};
+    const int status = ended_->value;
+    if (!WIFEXITED(status))
+      return Report{
+          Outcome::unknown(explained("killed by " + signal_name(WTERMSIG(status)) + cause()))};
+    const int code = WEXITSTATUS(status);
+    if (code == 0) return completed(folder);
+    const auto why = explained("exit " + std::to_string(code) + cause());
+    if (code == kDataError) return Report{Outcome::dead(why)};
+    if (code == kIoError || (code > 128 && code <= 192)) return Report{Outcome::unknown(why)};
+    return Report{Outcome::failed(why)};
+  }
+
+  std::string cause() const {
+    switch (ended_->cause) {
+      case Cause::none: break;
+      case Cause::stopped: return " after it was asked to stop";
+      case Cause::killed:
+        return " because it went on for " + std::to_string(prepared_.program.grace.count()) +
+               " ms after it was asked to stop";
+      case Cause::silent: return " by its guard, which heard nothing from the worker for a lease";
+    }
+    return {};
+  }
+
+  static std::string signal_name(int number) {
+    const char* const name = ::sigabbrev_np(number);
+    return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(number);
+  }
+
+  // What happened, and the end of what the program said about it.
+  std::string explained(std::string what) const {
+    const auto said = tail_.text(core::kErrorKept - what.size() - 2);
+    if (!said.empty()) what += ": " + said;
+    return what;
+  }
+
+  Report completed(const AttemptFolder& folder) {
+    const auto file = result_file(folder.result_file());
+    const Head& result = file ? *file : head_;
+    Report report{Outcome::completed(body_of(result))};
+    report.result_cut = result.cut();
+    return report;
+  }
+
+  // None when the program wrote no such file.
+  static std::optional<Head> result_file(const std::string& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat about {};
+    if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+    Head head;
+    char bytes[64 << 10];
+    while (!head.cut()) {
+      const ssize_t size = ::read(file.get(), bytes, sizeof bytes);
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) break;
+      head.add({bytes, static_cast<std::size_t>(size)});
+    }
+    return head;
+  }
+
+  static Body body_of(const Head& result) {
+    constexpr std::string_view kWhite = " \t\r\n";
+    const std::string_view text = result.text();
+    if (text.empty()) return {};
+    if (result.cut()) return Body::bytes(std::string(text));  // half a document is not JSON
+    if (const auto first = text.find_first_not_of(kWhite); first != text.npos) {
+      auto json = Body::json(text.substr(first, text.find_last_not_of(kWhite) - first + 1));
+      if (json) return *json;
+    }
+    return Body::bytes(std::string(text));
+  }
+
+  const Prepared& prepared_;
+  const Assignment& assignment_;
+  Stream output_{};
+  Stream errors_{};
+  Head head_{};
+  Tail tail_{};
+  bool ready_ = false;                // the guard got as far as starting the program
+  std::optional<int> not_started_{};  // an error number
+  std::optional<Notice> ended_{};
+};
+
+}  // namespace
+
+Result<std::string> resolve_command(const std::string& command) {
+  const auto refused = [&](const std::string& why) {
+    return Error{Code::invalid_input, "cannot run '" + command + "': " + why +
+                                          "; nothing was run; name a program that "
+                                          "is executable"};
+  };
+  if (command.empty()) return refused("the name is empty");
+  if (command.find('/') != command.npos) {
+    if (const int error = execution_error(command); error != 0) return refused(reason(error));
+    return command;
+  }
+  const char* const variable = std::getenv("PATH");
+  const std::string path = variable != nullptr ? variable : "/bin:/usr/bin";
+  int found = 0;  // why a file of that name could not be taken
+  for (std::size_t at = 0; at <= path.size();) {
+    const auto end = std::min(path.find(':', at), path.size());
+    const auto folder = path.substr(at, end - at);
+    const auto candidate = (folder.empty() ? "." : folder) + "/" + command;
+    const int error = execution_error(candidate);
+    if (error == 0) return candidate;
+    if (error != ENOENT && error != ENOTDIR) found = error;
+    at = end + 1;
+  }
+  return refused(found != 0 ? reason(found) : "no such program in PATH");
+}
+
+Result<Handler> program_handler(Program program) {
+  if (program.command.empty())
+    return Error{Code::invalid_input, "no command was given; nothing was run; name a program"};
+  auto path = resolve_command(program.command.front());
+  if (!path) return path.error();
+  auto guard = resolve_command(program.guard);
+  if (!guard) return guard.error();
+  std::error_code ignored;
+  program.guard = std::filesystem::absolute(*guard, ignored).lexically_normal().string();
+  auto inherited = inherited_environment();
+  auto guards = GuardPool::open(program.guard, inherited);
+  if (!guards) return guards.error();
+  // Shared by the copies of the handler, one per thread of the worker.
+  auto prepared = std::make_shared<const Prepared>(
+      Prepared{std::move(program), *path, std::move(*guards), std::move(inherited)});
+  return Handler([prepared = std::move(prepared)](const Assignment& assignment) {
+    return Attempt(*prepared, assignment).run();
+  });
+}
+
+}  // namespace once::engine

@@ -1,0 +1,187 @@
+// Builds the ONCE_... variables, the task file and the folder that it lies in.
+#include "engine/program_environment.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "encoding/digest.h"
+#include "encoding/json.h"
+#include "engine/file_descriptor.h"
+
+namespace once::engine {
+namespace {
+
+// What a task sets, or a task of another worker may have set: never passed on.
+constexpr std::array<std::string_view, 17> kOfOneTask = {"ONCE_ID",
+                                                         "ONCE_KEY",
+                                                         "ONCE_TOPIC",
+                                                         "ONCE_QUEUE",
+                                                         "ONCE_SEQUENCE",
+                                                         "ONCE_ATTEMPT",
+                                                         "ONCE_TOKEN",
+                                                         "ONCE_IN_DOUBT",
+                                                         "ONCE_DEADLINE",
+                                                         "ONCE_SOCKET",
+                                                         "ONCE_STORE",
+                                                         "ONCE_BIN",
+                                                         "ONCE_TASK_FILE",
+                                                         "ONCE_RESULT",
+                                                         "ONCE_RUN",
+                                                         "ONCE_STEP",
+                                                         "ONCE_IDEMPOTENCY_KEY"};
+constexpr std::string_view kCredentials = "ONCE_NATS_";
+
+std::string rfc3339(Time time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  char text[64];
+  std::snprintf(
+      text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
+      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+      static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+      static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
+  return text;
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const auto byte = [&](std::size_t i) -> unsigned {
+      return at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U;
+    };
+    const unsigned group = byte(0) << 16 | byte(1) << 8 | byte(2);
+    text += kDigits[group >> 18];
+    text += kDigits[group >> 12 & 63];
+    text += at + 1 < bytes.size() ? kDigits[group >> 6 & 63] : '=';
+    text += at + 2 < bytes.size() ? kDigits[group & 63] : '=';
+  }
+  return text;
+}
+
+void append_member(std::string_view name, std::string_view value, std::string& out) {
+  encoding::append_canonical_string(name, out);
+  out += ':';
+  encoding::append_canonical_string(value, out);
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(size));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> inherited_environment() {
+  std::vector<std::string> kept;
+  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    const auto name = variable.substr(0, variable.find('='));
+    if (name.starts_with(kCredentials)) continue;
+    if (std::find(kOfOneTask.begin(), kOfOneTask.end(), name) != kOfOneTask.end()) continue;
+    kept.emplace_back(variable);
+  }
+  return kept;
+}
+
+std::string task_line(const Assignment& assignment) {
+  const Task& task = assignment.task;
+  std::string line = "{\"sequence\":" + std::to_string(assignment.sequence.value) + ',';
+  append_member("id", task.id, line);
+  line += ',';
+  append_member("topic", task.topic, line);
+  if (task.body.is_json()) {
+    line += ",\"body\":";
+    const auto begin = line.size();
+    line += task.body.text();
+    // Outside of strings, where alone they can stand, line ends are white space.
+    std::replace_if(
+        line.begin() + static_cast<std::ptrdiff_t>(begin), line.end(),
+        [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  } else {
+    line += ",\"raw\":\"" + base64(task.body.text()) + '"';
+  }
+  line += ",\"headers\":{";
+  for (const auto& [name, value] : task.headers) {
+    if (line.back() != '{') line += ',';
+    append_member(name, value, line);
+  }
+  line += "},";
+  append_member("published_at", rfc3339(assignment.published_at), line);
+  line += ',';
+  append_member("digest", encoding::text(assignment.digest), line);
+  line += "}\n";
+  return line;
+}
+
+Result<AttemptFolder> AttemptFolder::make(const Assignment& assignment) {
+  const char* const root = std::getenv("TMPDIR");
+  std::string path = root != nullptr && *root != '\0' ? root : "/tmp";
+  path += "/once-XXXXXX";
+  const auto failure = [&](const char* what) {
+    return Error{Code::failed,
+                 std::string(what) + path + ": " + std::strerror(errno) +
+                     "; the program was not started; make room there or set TMPDIR, then start "
+                     "the worker again",
+                 true};
+  };
+  if (::mkdtemp(path.data()) == nullptr) return failure("cannot make a folder ");  // mode 0700
+  AttemptFolder folder(std::move(path));
+  path = folder.task_file();
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file || !write_all(file.get(), task_line(assignment))) return failure("cannot write ");
+  return folder;
+}
+
+AttemptFolder::AttemptFolder(AttemptFolder&& other) noexcept
+    : path_(std::exchange(other.path_, {})) {}
+
+AttemptFolder::~AttemptFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<std::string> environment(const std::vector<std::string>& inherited,
+                                     const Assignment& assignment, const Program& program,
+                                     const AttemptFolder& folder) {
+  std::vector<std::string> variables = inherited;
+  const auto set = [&](std::string_view name, std::string_view value) {
+    std::string variable(name);
+    variable += '=';
+    variable += value;
+    variables.push_back(std::move(variable));
+  };
+  set("ONCE_ID", assignment.task.id);
+  set("ONCE_KEY", assignment.key);
+  set("ONCE_TOPIC", assignment.task.topic);
+  set("ONCE_QUEUE", assignment.queue);
+  set("ONCE_SEQUENCE", std::to_string(assignment.sequence.value));
+  set("ONCE_ATTEMPT", std::to_string(assignment.attempt));
+  set("ONCE_TOKEN", std::to_string(assignment.token.value));
+  set("ONCE_IN_DOUBT", assignment.in_doubt ? "1" : "0");
+  set("ONCE_IDEMPOTENCY_KEY", idempotency_key(assignment));
+  if (assignment.deadline) set("ONCE_DEADLINE", rfc3339(*assignment.deadline));
+  set("ONCE_STORE", program.store);
+  set("ONCE_BIN", program.guard);
+  set("ONCE_TASK_FILE", folder.task_file());
+  set("ONCE_RESULT", folder.result_file());
+  return variables;
+}
+
+}  // namespace once::engine

@@ -1,0 +1,126 @@
+#include "engine/publisher.h"
+
+#include <algorithm>
+
+#include "core/names.h"
+#include "encoding/digest.h"
+
+namespace once::engine {
+namespace {
+
+constexpr std::size_t kBatch = 1024;
+constexpr int kAskAgain = 5;  // times that an unanswered append is sent again
+
+Error conflict(const store::Append& item, const store::Appended& appended,
+               std::optional<std::vector<std::string>> differs) {
+  auto both = std::make_shared<Conflict>();
+  both->id = item.id;
+  both->sequence = appended.sequence.value;
+  both->digest = encoding::text(appended.digest);
+  both->given_digest = encoding::text(item.digest);
+  both->differs = std::move(differs);
+  std::string where;
+  if (both->differs)
+    for (const std::string& path : *both->differs) where += (where.empty() ? "" : ", ") + path;
+  return {.code = Code::conflicting_duplicate,
+          .message = "id '" + item.id + "' is already in the log as #" +
+                     std::to_string(appended.sequence.value) + " with other content" +
+                     (where.empty() ? "" : " (" + where + ")") +
+                     "; nothing was added. Publish a changed task under an id of its own.",
+          .conflict = std::move(both)};
+}
+
+}  // namespace
+
+Publisher::Publisher(store::Store& store, Scheduler& scheduler)
+    : store_(store),
+      scheduler_(scheduler),
+      combiner_(scheduler, kBatch, [this](const auto& items) { return append(items); }) {}
+
+std::vector<Result<Receipt>> Publisher::publish(std::vector<Task> tasks) {
+  std::vector<Result<Receipt>> receipts;
+  receipts.reserve(tasks.size());
+  for (std::size_t first = 0; first < tasks.size(); first += kBatch) {
+    const std::size_t last = std::min(tasks.size(), first + kBatch);
+    std::vector<store::Append> items;
+    std::vector<std::optional<Error>> refused;
+    for (std::size_t i = first; i < last; ++i) {
+      auto item = prepare(std::move(tasks[i]));
+      refused.push_back(item ? std::nullopt : std::optional(item.error()));
+      if (item) items.push_back(std::move(*item));
+    }
+    // The combiner takes the items away, and a conflict needs them to say what differs.
+    const std::vector<Answer> answers =
+        items.empty() ? std::vector<Answer>{} : combiner_.submit(items);
+    std::size_t next = 0;
+    for (std::optional<Error>& error : refused) {
+      if (error) {
+        receipts.emplace_back(std::move(*error));
+        continue;
+      }
+      const Answer& answer = answers[next];
+      receipts.push_back(answer ? receipt(items[next], *answer) : Result<Receipt>(answer.error()));
+      ++next;
+    }
+  }
+  return receipts;
+}
+
+Result<store::Append> Publisher::prepare(Task task) {
+  if (auto ok = core::check_topic(task.topic); !ok) return ok.error();
+  if (auto ok = core::check_headers(task.headers); !ok) return ok.error();
+  if (task.body.text().size() > core::kMaxBody)
+    return Error{.code = Code::too_large,
+                 .message = "the body has " + std::to_string(task.body.text().size()) +
+                            " bytes; at most " + std::to_string(core::kMaxBody) +
+                            " are allowed. Nothing was published: store it elsewhere and publish "
+                            "where it is."};
+  auto digest = encoding::content_digest(task.topic, task.body);
+  if (!digest) return digest.error();
+  if (task.id.empty()) task.id = encoding::text(*digest);
+  if (auto ok = core::check_id(task.id); !ok) return ok.error();
+  store::Append item{.id = std::move(task.id),
+                     .topic = std::move(task.topic),
+                     .body = std::move(task.body),
+                     .headers = std::move(task.headers),
+                     .digest = *digest};
+  scheduler_.random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
+  return item;
+}
+
+// An append whose outcome is unknown is sent again as it is: the nonce recognises its own entry.
+std::vector<Publisher::Answer> Publisher::append(const std::vector<store::Append>& items) {
+  std::vector<Answer> answers = store_.append(items);
+  for (int ask = 0; ask < kAskAgain; ++ask) {
+    std::vector<std::size_t> unknown;
+    for (std::size_t i = 0; i < answers.size(); ++i)
+      if (!answers[i] && answers[i].error().in_doubt) unknown.push_back(i);
+    if (unknown.empty()) break;
+    std::vector<store::Append> again;
+    for (const std::size_t i : unknown) again.push_back(items[i]);
+    std::vector<Answer> found = store_.append(again);
+    for (std::size_t k = 0; k < unknown.size(); ++k) {
+      // A plain refusal now says nothing about what the first append did.
+      const bool says_nothing = !found[k] && !found[k].error().in_doubt;
+      if (!says_nothing) answers[unknown[k]] = std::move(found[k]);
+    }
+  }
+  return answers;
+}
+
+Result<Receipt> Publisher::receipt(const store::Append& item, const store::Appended& appended) {
+  if (appended.verdict == core::AppendVerdict::conflict) {
+    std::optional<std::vector<std::string>> differs;
+    const auto original = store_.find(item.id);
+    if (original && *original && (*original)->body)
+      differs = encoding::differing((*original)->topic, *(*original)->body, item.topic, item.body);
+    return conflict(item, appended, std::move(differs));
+  }
+  return Receipt{.id = item.id,
+                 .sequence = appended.sequence.value,
+                 .digest = encoding::text(appended.digest),
+                 .duplicate = appended.verdict == core::AppendVerdict::duplicate,
+                 .unrouted = appended.unrouted};
+}
+
+}  // namespace once::engine

@@ -1,0 +1,32 @@
+// Appends tasks: checks them, gives each its digest and nonce, gathers what many threads publish
+// into one batch, and finds out what became of a batch whose answer was lost.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/combiner.h"
+#include "store/store.h"
+
+namespace once::engine {
+
+class Publisher {
+ public:
+  Publisher(store::Store& store, Scheduler& scheduler);
+
+  // One answer per task, in order. Any thread.
+  std::vector<Result<Receipt>> publish(std::vector<Task> tasks);
+
+ private:
+  using Answer = Result<store::Appended>;
+
+  Result<store::Append> prepare(Task task);
+  std::vector<Answer> append(const std::vector<store::Append>& items);
+  Result<Receipt> receipt(const store::Append& item, const store::Appended& appended);
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  Combiner<store::Append, Answer> combiner_;
+};
+
+}  // namespace once::engine

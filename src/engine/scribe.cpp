@@ -1,0 +1,86 @@
+#include "engine/scribe.h"
+
+namespace once::engine {
+namespace {
+
+constexpr int kRounds = 16;  // lost races and lost answers before a caller is told to come again
+
+}  // namespace
+
+std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents) {
+  std::vector<std::optional<Result<Written>>> answers(intents.size());
+  std::vector<std::size_t> open(intents.size());
+  for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
+
+  for (int round = 0; round < kRounds && !open.empty(); ++round) {
+    const core::Now time = now();
+    std::vector<store::Swap> swaps;
+    std::vector<core::Decision> decisions;
+    std::vector<std::size_t> writing;
+    for (const std::size_t i : open) {
+      Intent& intent = intents[i];
+      core::Decision decision =
+          core::decide(intent.known ? &*intent.known : nullptr, intent.command, policy_, time);
+      if (!decision.next) {
+        answers[i] = Written{.decision = std::move(decision), .stored = std::move(intent.known)};
+        continue;
+      }
+      swaps.push_back({.at = intent.at,
+                       .expected = intent.known ? intent.known->revision : core::Revision{},
+                       .record = std::move(*decision.next),
+                       .handle = intent.handle});
+      decision.next.reset();
+      decisions.push_back(std::move(decision));
+      writing.push_back(i);
+    }
+    if (swaps.empty()) break;
+
+    std::vector<Result<store::Swapped>> swapped = store_.swap(swaps);
+    std::vector<std::size_t> again;
+    std::vector<std::size_t> unknown;
+    for (std::size_t k = 0; k < writing.size(); ++k) {
+      const std::size_t i = writing[k];
+      if (!swapped[k]) {
+        if (swapped[k].error().in_doubt) unknown.push_back(i);
+        answers[i] = swapped[k].error();
+      } else if (swapped[k]->written) {
+        answers[i] =
+            Written{.decision = std::move(decisions[k]), .stored = std::move(swapped[k]->current)};
+      } else {
+        intents[i].known = std::move(swapped[k]->current);
+        again.push_back(i);
+      }
+    }
+    if (!unknown.empty()) {
+      std::vector<store::Address> addresses;
+      for (const std::size_t i : unknown) addresses.push_back(intents[i].at);
+      auto found = store_.get(addresses);
+      for (std::size_t k = 0; k < unknown.size(); ++k) {
+        if (!found[k]) continue;  // the error in doubt stands
+        intents[unknown[k]].known = std::move(*found[k]);
+        answers[unknown[k]].reset();
+        again.push_back(unknown[k]);
+      }
+    }
+    open = std::move(again);
+  }
+
+  std::vector<Result<Written>> result;
+  result.reserve(answers.size());
+  for (auto& answer : answers)
+    result.push_back(answer ? std::move(*answer)
+                            : Result<Written>(Error{
+                                  .code = Code::store_unavailable,
+                                  .message = "the record changed too often to be written; the same "
+                                             "call again is safe",
+                                  .retryable = true}));
+  return result;
+}
+
+Result<Written> Scribe::write(Intent intent) {
+  std::vector<Intent> one;
+  one.push_back(std::move(intent));
+  return std::move(write(std::move(one)).front());
+}
+
+}  // namespace once::engine

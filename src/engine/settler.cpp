@@ -1,0 +1,70 @@
+#include "engine/settler.h"
+
+namespace once::engine {
+namespace {
+
+constexpr std::size_t kMaxResult = 1 << 20;
+
+}  // namespace
+
+Settler::Settled Settler::settle(Flights flights) {
+  std::vector<Flight*> all;
+  for (const auto& flight : flights) all.push_back(flight.get());
+  keeper_.unwatch(all);
+
+  std::vector<Intent> intents;
+  std::vector<std::size_t> of;
+  for (std::size_t i = 0; i < flights.size(); ++i) {
+    Flight& flight = *flights[i];
+    if (flight.stopped == Stopped::lost) continue;
+    intents.push_back({.at = flight.address,
+                       .known = flight.stored,
+                       .command = command(flight),
+                       .handle = flight.handle});
+    of.push_back(i);
+  }
+  auto written = scribe_.write(std::move(intents));
+  Settled settled;
+  for (std::size_t k = 0; k < of.size(); ++k) {
+    if (written[k]) continue;
+    settled.error = written[k].error();
+    settled.unwritten.push_back(std::move(flights[of[k]]));
+  }
+  return settled;
+}
+
+core::Command Settler::command(const Flight& flight) {
+  if (!flight.report) return core::Release{.nonce = flight.nonce};
+  const Report& report = *flight.report;
+  if (report.never_started)
+    return core::Release{.nonce = flight.nonce, .error = report.never_started->message};
+  const Outcome& outcome = report.outcome;
+  if (outcome.kind() == Outcome::Kind::completed) {
+    if (outcome.result().text().size() <= kMaxResult)
+      return core::Complete{
+          .nonce = flight.nonce, .result = outcome.result(), .result_cut = report.result_cut};
+    return core::Complete{
+        .nonce = flight.nonce,
+        .result = Body::bytes(std::string(outcome.result().text().substr(0, kMaxResult))),
+        .result_cut = true};
+  }
+  if (flight.stopped == Stopped::interrupted)
+    return core::Release{.nonce = flight.nonce, .started = true, .error = outcome.why()};
+  if (flight.stopped == Stopped::timed_out)
+    return core::Doubt{.nonce = flight.nonce,
+                       .ending = core::Ending::timed_out,
+                       .error = outcome.why(),
+                       .jitter = scheduler_.random()};
+  if (outcome.kind() == Outcome::Kind::unknown)
+    return core::Doubt{.nonce = flight.nonce,
+                       .ending = core::Ending::unknown,
+                       .error = outcome.why(),
+                       .jitter = scheduler_.random()};
+  return core::Fail{.nonce = flight.nonce,
+                    .error = outcome.why(),
+                    .retry_in = outcome.retry_in(),
+                    .final = outcome.kind() == Outcome::Kind::dead,
+                    .jitter = scheduler_.random()};
+}
+
+}  // namespace once::engine

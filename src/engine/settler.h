@@ -1,0 +1,30 @@
+// The last stage of a worker: what a handler reported becomes a record, and the record answers the
+// delivery.
+#pragma once
+
+#include "engine/keeper.h"
+
+namespace once::engine {
+
+class Settler {
+ public:
+  Settler(Scheduler& scheduler, Scribe& scribe, Keeper& keeper)
+      : scheduler_(scheduler), scribe_(scribe), keeper_(keeper) {}
+
+  // Records the flights and gives back those that could not be written now; try them again. A
+  // flight that was fenced is done with: its successor's record stands. One thread at a time.
+  struct Settled {
+    Flights unwritten{};
+    std::optional<Error> error{};  // why
+  };
+  Settled settle(Flights flights);
+
+ private:
+  core::Command command(const Flight& flight);
+
+  Scheduler& scheduler_;
+  Scribe& scribe_;
+  Keeper& keeper_;
+};
+
+}  // namespace once::engine

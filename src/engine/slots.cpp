@@ -1,0 +1,81 @@
+#include "engine/slots.h"
+
+#include <limits>
+
+namespace once::engine {
+namespace {
+
+core::Policy slot_policy(const Queue& queue) {
+  core::Policy policy = core::policy_of(queue);
+  policy.timeout = Duration{0};
+  policy.attempts = std::numeric_limits<std::uint32_t>::max();
+  return policy;
+}
+
+}  // namespace
+
+Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std::string worker,
+             core::Member member)
+    : store_(store),
+      scheduler_(scheduler),
+      queue_(queue.name),
+      count_(static_cast<std::size_t>(queue.max_running)),
+      worker_(std::move(worker)),
+      member_(member),
+      scribe_(store, slot_policy(queue)),
+      keeper_(scheduler, scribe_, Duration{0}) {}
+
+Slots::~Slots() { release(); }
+
+store::Address Slots::address(std::size_t slot) const {
+  return {
+      .kind = store::Address::Kind::lone, .queue = queue_, .key = "slot." + std::to_string(slot)};
+}
+
+Result<std::size_t> Slots::hold(std::size_t want) {
+  std::erase_if(held_, [&](const std::unique_ptr<Flight>& slot) {
+    if (!slot->stop.stop_requested()) return false;
+    Flight* const lost = slot.get();
+    keeper_.unwatch(std::span(&lost, 1));
+    return true;
+  });
+  if (held_.size() >= want || held_.size() >= count_) return held_.size();
+
+  std::vector<store::Address> addresses;
+  for (std::size_t slot = 0; slot < count_; ++slot) addresses.push_back(address(slot));
+  auto found = store_.get(addresses);
+  for (std::size_t slot = 0; slot < count_ && held_.size() < want; ++slot) {
+    if (!found[slot]) return found[slot].error();
+    auto flight = std::make_unique<Flight>();
+    scheduler_.random_bytes(flight->nonce.bytes.data(), flight->nonce.bytes.size());
+    flight->address = addresses[slot];
+    flight->claimed_at = flight->renewed_at = scheduler_.now();
+    auto written = scribe_.write(
+        {.at = addresses[slot],
+         .known = std::move(*found[slot]),
+         .command = core::Claim{.worker = worker_, .member = member_, .nonce = flight->nonce}});
+    if (!written) return written.error();
+    const core::Verdict verdict = written->decision.verdict;
+    if (verdict != core::Verdict::claimed && verdict != core::Verdict::already_done) continue;
+    flight->stored = std::move(*written->stored);
+    keeper_.watch(*flight);
+    held_.push_back(std::move(flight));
+  }
+  return held_.size();
+}
+
+void Slots::release() {
+  std::vector<Flight*> all;
+  std::vector<Intent> intents;
+  for (const auto& slot : held_) all.push_back(slot.get());
+  keeper_.unwatch(all);
+  for (const Flight* slot : all)
+    intents.push_back({.at = slot->address,
+                       .known = slot->stored,
+                       .command = core::Release{.nonce = slot->nonce}});
+  // A slot that cannot be given back now is free when its lease is over.
+  static_cast<void>(scribe_.write(std::move(intents)));
+  held_.clear();
+}
+
+}  // namespace once::engine

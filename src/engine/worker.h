@@ -1,0 +1,88 @@
+// Drives a queue: intake (fetch, claim), run (handlers), settle (record, answer). Each stage takes
+// whatever has gathered, so that it is quick when idle and batches when busy. No more is claimed
+// than can be started at once (and the queue's window), so that a killed worker leaves no more in
+// doubt than it ran.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <stop_token>
+
+#include "engine/housekeeper.h"
+#include "engine/intake.h"
+#include "engine/keeper.h"
+#include "engine/settler.h"
+#include "engine/slots.h"
+
+namespace once::engine {
+
+struct WorkerSettings {
+  Queue queue{};
+  Handler handler{};
+  std::size_t concurrency = 1;
+  std::string name{};
+  Duration grace{};  // how long a handler may take to end after its stop token fired
+};
+
+class Worker {
+ public:
+  // Joins the zone. The store and the scheduler outlive the worker.
+  static Result<std::unique_ptr<Worker>> make(store::Store& store, Scheduler& scheduler,
+                                              WorkerSettings settings);
+  ~Worker();
+
+  enum class Until { stopped, empty };
+  Result<void> run(Until until, std::stop_token stop);
+  Result<bool> run_one();
+  void interrupt();
+
+ private:
+  Worker(store::Store& store, Scheduler& scheduler, WorkerSettings settings,
+         encoding::KeyTemplate key, std::unique_ptr<store::Membership> membership);
+
+  // Intake.
+  Result<void> take_in(Until until, std::stop_token stop);
+  Result<Flights> next(std::size_t free, Duration wait, std::stop_token stop);
+  Result<bool> all_settled();
+  void pause(Duration how_long, std::stop_token stop);
+  // Run.
+  void run_handlers();
+  void wake_handler();
+  void run_here(Flights flights);
+  Report call(Flight& flight);
+  bool alone() const { return settings_.concurrency == 1 && settings_.queue.window == 0; }
+  // Settle.
+  void run_settler();
+  void record(Flights flights);
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  const WorkerSettings settings_;
+  const std::string zone_;
+  const std::unique_ptr<store::Membership> membership_;
+  Scribe scribe_;
+  Keeper keeper_;
+  Settler settler_;
+  Intake intake_;
+  std::unique_ptr<Slots> slots_;  // with max-running only
+  std::atomic<bool> interrupted_ = false;
+  std::stop_source interrupt_;  // ends waits
+
+  const std::unique_ptr<Mutex> mutex_;
+  const std::unique_ptr<Condition> work_;   // handlers: something is ready
+  const std::unique_ptr<Condition> done_;   // settler: something is reported
+  const std::unique_ptr<Condition> space_;  // intake: something is settled, or a stop is asked for
+  // Under mutex_.
+  std::deque<std::unique_ptr<Flight>> ready_;
+  Flights reported_;
+  std::size_t in_flight_ = 0;  // claimed and not settled
+  std::size_t idle_handlers_ = 0;
+  bool waking_ = false;   // a handler has been woken and has not looked yet
+  bool no_more_ = false;  // intake is over: handlers end when nothing is ready
+  bool handlers_gone_ = false;
+  std::optional<Error> failure_;  // why the worker must stop
+  std::vector<std::unique_ptr<Activity>> handlers_;
+};
+
+}  // namespace once::engine

@@ -1,0 +1,162 @@
+// The engine over a store whose calls fail and whose answers get lost: publishers and workers find
+// out what really happened and neither lose nor repeat anything.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/publisher.h"
+#include "engine/worker.h"
+#include "store/memory/memory_store.h"
+#include "support/faulty_store.h"
+
+namespace once::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using once::testing::Fault;
+using once::testing::FaultPlan;
+using once::testing::FaultyStore;
+using once::testing::Seam;
+
+struct World {
+  explicit World(FaultPlan plan, Queue queue = {.name = "q", .topic = "t"})
+      : definition(std::move(queue)), store(store::open_memory(nullptr)) {
+    store.inner().add_queue(definition).value();
+    store.set_plan(std::move(plan));
+  }
+
+  std::unique_ptr<Worker> worker(std::size_t concurrency = 1) {
+    return Worker::make(store, *scheduler,
+                        {.queue = definition,
+                         .handler = [this](const Assignment& assignment) -> Report {
+                           std::lock_guard lock(mutex);
+                           ++runs[assignment.task.id];
+                           return {.outcome = Outcome::completed()};
+                         },
+                         .concurrency = concurrency,
+                         .name = "w"})
+        .value();
+  }
+  std::vector<Result<Receipt>> publish(int count) {
+    std::vector<Task> tasks;
+    for (int i = 0; i < count; ++i) tasks.push_back({.topic = "t", .id = std::to_string(i)});
+    return Publisher(store, *scheduler).publish(std::move(tasks));
+  }
+  core::Record record(const std::string& id) {
+    auto page = store.inner().rows({.queue = "q"}, nullptr, 10'000).value();
+    for (const store::Row& row : page.rows)
+      if (row.entry.id == id && row.stored) return row.stored->record;
+    return {};
+  }
+
+  Queue definition;
+  FaultyStore store;
+  std::shared_ptr<Scheduler> scheduler = thread_scheduler();
+  std::mutex mutex;
+  std::map<std::string, int> runs;
+};
+
+TEST(Faults, APublisherRecognisesItsOwnAppendAfterALostAnswer) {
+  World world(FaultPlan{}.on(Seam::append, 1, Fault::answer_lost));
+  for (const auto& receipt : world.publish(3)) {
+    ASSERT_TRUE(receipt);
+    EXPECT_FALSE(receipt->duplicate);
+  }
+  EXPECT_EQ(world.store.inner().read({}, 10, {}).value().size(), 3U);
+}
+
+TEST(Faults, HalfABatchIsCompletedWithoutDuplicates) {
+  World world(FaultPlan{}.on(Seam::append, 1, Fault::half_done));
+  std::uint64_t last = 0;
+  for (const auto& receipt : world.publish(10)) {
+    ASSERT_TRUE(receipt);
+    EXPECT_FALSE(receipt->duplicate);
+    EXPECT_GT(receipt->sequence, last);
+    last = receipt->sequence;
+  }
+  EXPECT_EQ(world.store.inner().read({}, 100, {}).value().size(), 10U);
+}
+
+TEST(Faults, APublisherThatNeverLearnsSaysThatItIsInDoubt) {
+  FaultPlan plan;
+  for (std::uint64_t call = 1; call < 50; ++call) plan.on(Seam::append, call, Fault::answer_lost);
+  World world(plan);
+  const auto receipt = world.publish(1).front();
+  ASSERT_FALSE(receipt);
+  EXPECT_TRUE(receipt.error().in_doubt);
+  EXPECT_EQ(receipt.error().code, Code::outcome_unknown);
+}
+
+// A refusal after a lost answer says nothing about the first try.
+TEST(Faults, ARefusalAfterALostAnswerLeavesItInDoubt) {
+  FaultPlan plan;
+  plan.on(Seam::append, 1, Fault::answer_lost);
+  for (std::uint64_t call = 2; call < 50; ++call) plan.on(Seam::append, call, Fault::fails);
+  World world(plan);
+  const auto receipt = world.publish(1).front();
+  ASSERT_FALSE(receipt);
+  EXPECT_TRUE(receipt.error().in_doubt);
+}
+
+TEST(Faults, ALostCompletionIsReadBackAndNotRepeated) {
+  World world(FaultPlan{}.on(Seam::swap, 1, Fault::answer_lost));
+  ASSERT_TRUE(world.publish(1).front());
+  EXPECT_TRUE(world.worker()->run_one().value());
+  EXPECT_EQ(world.record("0").state, State::completed);
+  EXPECT_EQ(world.record("0").claims, 1U);
+  EXPECT_EQ(world.runs["0"], 1);
+}
+
+TEST(Faults, ALostClaimIsFoundByItsNonceAndRunsOnce) {
+  World world(FaultPlan{}.on(Seam::fetch, 1, Fault::answer_lost));
+  ASSERT_TRUE(world.publish(1).front());
+  EXPECT_TRUE(world.worker()->run_one().value());
+  EXPECT_EQ(world.runs["0"], 1);
+  EXPECT_EQ(world.record("0").claims, 1U);
+  EXPECT_EQ(world.record("0").state, State::completed);
+}
+
+// A thousand tasks through a store in which a tenth of all calls goes wrong, seed by seed.
+TEST(Faults, NothingIsLostOrCompletedTwiceHoweverTheStoreFails) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    FaultPlan plan;
+    for (const Seam seam : {Seam::append, Seam::swap, Seam::fetch, Seam::get, Seam::settle}) {
+      plan.randomly(seam, 0.05, Fault::answer_lost, seed);
+      plan.randomly(seam, 0.05, Fault::half_done, seed + 100);
+      plan.randomly(seam, 0.05, Fault::fails, seed + 200);
+    }
+    World world(plan, {.name = "q", .topic = "t", .lease = 500ms, .attempts = 1000});
+    constexpr int kTasks = 200;
+    for (int i = 0; i < kTasks; ++i) {
+      // A publisher that is told nothing certain publishes again.
+      while (true) {
+        std::vector<Task> task;
+        task.push_back({.topic = "t", .id = std::to_string(i)});
+        if (Publisher(world.store, *world.scheduler).publish(std::move(task)).front()) break;
+      }
+    }
+    EXPECT_EQ(world.store.inner().read({}, 10'000, {}).value().size(),
+              static_cast<std::size_t>(kTasks));
+    {
+      auto one = world.worker(4);
+      auto two = world.worker(1);
+      std::jthread first([&] { EXPECT_TRUE(one->run(Worker::Until::empty, {})); });
+      std::jthread second([&] { EXPECT_TRUE(two->run(Worker::Until::empty, {})); });
+    }
+    for (int i = 0; i < kTasks; ++i) {
+      const core::Record record = world.record(std::to_string(i));
+      EXPECT_EQ(record.state, State::completed) << i;
+      int completions = 0;
+      for (const core::Attempt& attempt : record.attempts)
+        completions += attempt.ending == core::Ending::completed ? 1 : 0;
+      EXPECT_EQ(completions, 1) << i;
+      EXPECT_LE(world.runs[std::to_string(i)], static_cast<int>(record.claims)) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace once::engine
