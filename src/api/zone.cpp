@@ -1,0 +1,100 @@
+// The public face of a zone: publishing, queues, retention.
+#include "once/zone.h"
+
+#include "api/open_store.h"
+#include "api/zone_impl.h"
+#include "core/names.h"
+#include "encoding/key_template.h"
+#include "engine/housekeeper.h"
+
+namespace once::inline v1 {
+
+Zone::Zone(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Zone::Zone(Zone&&) noexcept = default;
+Zone& Zone::operator=(Zone&&) noexcept = default;
+Zone::~Zone() = default;
+
+Result<Zone> Zone::open(std::string_view url, OpenOptions options) {
+  auto store = api::open_store(url, options);
+  if (!store) return store.error();
+  return Zone(std::make_shared<Impl>(std::move(*store)));
+}
+
+std::string Zone::uuid() const { return impl_->store->uuid(); }
+
+Result<std::uint64_t> Zone::add(const Queue& queue) {
+  if (auto ok = core::check_queue(queue); !ok) return ok.error();
+  if (auto key = encoding::KeyTemplate::parse(queue.key); !key) return key.error();
+  auto added = impl_->store->add_queue(queue);
+  if (!added) return added.error();
+  if (added->added) return added->found;
+  if (added->existing == queue) return std::uint64_t{0};
+  return Error{.code = Code::queue_mismatch,
+               .message = "queue '" + queue.name +
+                          "' exists with another definition; nothing was changed. See 'once queue "
+                          "show " +
+                          queue.name + "'; a queue of another name can have this definition."};
+}
+
+Result<std::vector<Queue>> Zone::queues() const { return impl_->store->queues(); }
+
+Result<void> Zone::remove_queue(std::string_view name, bool force) {
+  if (auto queue = impl_->queue(name); !queue) return queue.error();
+  if (!force) {
+    auto counts = impl_->store->counts(name);
+    if (!counts) return counts.error();
+    std::uint64_t unsettled = 0;
+    for (const auto& [state, count] : counts->tasks)
+      if (!core::settled(state) || state == State::in_doubt) unsettled += count;
+    if (unsettled > 0)
+      return Error{.code = Code::invalid_input,
+                   .message = "queue '" + std::string(name) + "' has " + std::to_string(unsettled) +
+                              " unsettled task(s); nothing was removed. Let a worker finish them, "
+                              "or remove it with --force."};
+  }
+  return impl_->store->remove_queue(name);
+}
+
+Result<Receipt> Zone::publish(Task task) {
+  std::vector<Task> one;
+  one.push_back(std::move(task));
+  return std::move(impl_->publisher.publish(std::move(one)).front());
+}
+
+std::vector<Result<Receipt>> Zone::publish_batch(std::vector<Task> tasks) {
+  return impl_->publisher.publish(std::move(tasks));
+}
+
+Result<Retention> Zone::retention() const { return impl_->store->retention(); }
+
+Result<void> Zone::set_retention(const Retention& ages) {
+  constexpr Duration kLongest = std::chrono::hours{24 * 365 * 100};
+  for (const Duration age : {ages.bodies, ages.records, ages.ids})
+    if (age < Duration{0} || age > kLongest)
+      return Error{.code = Code::invalid_input,
+                   .message = "a retention must be between 0 and 100 years; nothing was changed"};
+  return impl_->store->set_retention(ages);
+}
+
+Result<Retired> Zone::retire() {
+  return engine::Housekeeper::retire(*impl_->store, [] { return false; });
+}
+
+Result<std::string> key_from(std::string_view key_template, const Task& task) {
+  auto parsed = encoding::KeyTemplate::parse(key_template);
+  if (!parsed) return parsed.error();
+  return parsed->key(task.id, task.topic, task.body, task.headers);
+}
+
+Result<Queue> Zone::Impl::queue(std::string_view name) const {
+  auto queues = store->queues();
+  if (!queues) return queues.error();
+  for (Queue& queue : *queues)
+    if (queue.name == name) return std::move(queue);
+  return Error{.code = Code::not_found,
+               .message = "there is no queue '" + std::string(name) +
+                          "'; make it with 'once queue add " + std::string(name) +
+                          " --topic FILTER'"};
+}
+
+}  // namespace once::inline v1

@@ -1,0 +1,30 @@
+// What a Zone and the workers made from it share.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/publisher.h"
+#include "engine/scheduler.h"
+#include "once/zone.h"
+#include "store/store.h"
+
+namespace once::inline v1 {
+
+struct Zone::Impl {
+  explicit Impl(std::unique_ptr<store::Store> opened)
+      : store(std::move(opened)),
+        scheduler(engine::thread_scheduler()),
+        publisher(*store, *scheduler) {}
+
+  // The queue's definition, or not_found with what to do.
+  Result<Queue> queue(std::string_view name) const;
+  // How the task stands in the queue; none: the queue does not take it.
+  Result<std::optional<store::Row>> row(const store::Entry& entry, const Queue& queue) const;
+
+  std::unique_ptr<store::Store> store;
+  std::shared_ptr<engine::Scheduler> scheduler;  // shared only with who made it
+  engine::Publisher publisher;
+};
+
+}  // namespace once::inline v1
