@@ -1,0 +1,43 @@
+// One JSON object on one line, fields in the order they are given.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "once/task.h"
+
+namespace once::cli {
+
+// Quoted and escaped as RFC 8785 does; what is not UTF-8 becomes U+FFFD.
+std::string json_string(std::string_view text);
+std::string json_array(const std::vector<std::string>& values);  // of JSON texts
+std::string json_object(const std::map<std::string, std::string>& members);
+
+class JsonLine {
+ public:
+  JsonLine& text(std::string_view name, std::string_view value);
+  JsonLine& text_or_null(std::string_view name, std::string_view value);  // empty: null
+  JsonLine& number(std::string_view name, std::uint64_t value);
+  JsonLine& boolean(std::string_view name, bool value);
+  JsonLine& null(std::string_view name);
+  JsonLine& time(std::string_view name, Time value);
+  JsonLine& json(std::string_view name, std::string_view value);  // a JSON text on one line
+  // JSON under `name`, bytes in base64 under `raw_name`.
+  JsonLine& body(std::string_view name, std::string_view raw_name, const Body& value);
+
+  std::string str() const { return text_ + '}'; }
+
+ private:
+  void start(std::string_view name);
+  std::string text_ = "{";
+};
+
+// A JSON body on one line, otherwise as it was given.
+std::string one_line(const Body& body);
+// For people: JSON without white space, bytes as they are.
+std::string compact(const Body& body);
+
+}  // namespace once::cli

@@ -1,0 +1,103 @@
+// once log [FILTER] [--after N] [--limit N] [-f]
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/json_line.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "cli/values.h"
+
+namespace once::cli {
+namespace {
+
+constexpr std::size_t kPage = 100;
+constexpr Duration kPause{100};  // between looks when following
+
+struct Options {
+  std::optional<std::string> filter{};
+  std::optional<std::uint64_t> after{}, limit{};
+  bool follow = false;
+};
+
+std::string json_of(const LogEntry& entry) {
+  JsonLine line;
+  line.number("sequence", entry.sequence).text("id", entry.id).text("topic", entry.topic);
+  if (entry.body) {
+    line.body("body", "raw", *entry.body);
+  } else {
+    line.null("body").boolean("retired", true);
+  }
+  return line.json("headers", json_object(entry.headers))
+      .time("published_at", entry.published_at)
+      .text("digest", entry.digest)
+      .str();
+}
+
+// Cut to the terminal's width; elsewhere nothing is cut.
+std::string cut(std::string_view text, std::size_t width) {
+  if (width == 0 || display_width(text) <= width) return std::string(text);
+  std::string out;
+  for (std::size_t shown = 1; shown < width; ++shown) {
+    const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
+    out += text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out + "…";
+}
+
+std::string for_people(const LogEntry& entry, std::size_t width) {
+  std::string body = "(retired)";
+  if (entry.body) {
+    body = entry.body->is_json() ? printable(compact(*entry.body))
+                                 : fmt::format("({})", counted(entry.body->text().size(), "byte"));
+  }
+  return cut(fmt::format("#{:<6} {}  {}  {}  {}", entry.sequence, format_time(entry.published_at),
+                         printable(entry.topic), printable(entry.id), body),
+             width);
+}
+
+int log(Session& session, const Options& options) {
+  std::optional<Signals> signals;
+  if (options.follow) signals.emplace();
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  const std::size_t width = terminal_width(STDOUT_FILENO);
+  std::uint64_t after = options.after.value_or(0);
+  std::uint64_t left = options.limit.value_or(std::numeric_limits<std::uint64_t>::max());
+  while (left > 0) {
+    auto entries = zone->log(after, static_cast<std::size_t>(std::min<std::uint64_t>(left, kPage)),
+                             options.filter.value_or(""));
+    if (!entries) return session.fail(entries.error());
+    for (const LogEntry& entry : *entries) {
+      session.out.line(session.json ? json_of(entry) : for_people(entry, width));
+      after = entry.sequence;
+      --left;
+    }
+    if (entries->empty() && !options.follow) break;
+    if (entries->empty() || options.follow) {
+      if (!session.out.flush()) break;
+    }
+    if (options.follow && signals->wait(entries->empty() ? kPause : Duration{0})) break;
+    if (session.out.closed() || (options.follow && session.out.reader_left())) break;
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_log(CLI::App& root, Session& session) {
+  auto* app = root.add_subcommand("log", "Print the log, in order");
+  auto options = std::make_shared<Options>();
+  add_text(*app, "FILTER", options->filter, "", "Only these topics, such as orders.>");
+  add_number(*app, "--after", options->after, "Only after this sequence");
+  add_number(*app, "--limit", options->limit, "At most so many entries");
+  app->add_flag("-f,--follow", options->follow, "Go on with what is published, until SIGINT");
+  add_example(*app, "Example:\n  once log 'orders.>' --after 100 --json");
+  app->callback([&session, options] {
+    session.command = [&session, options] { return log(session, *options); };
+  });
+}
+
+}  // namespace once::cli

@@ -1,0 +1,32 @@
+// Options with values of our own kinds: a bad value is one clear sentence, whatever the parser.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "once/task.h"
+
+namespace once::cli {
+
+CLI::Option* add_text(CLI::App& app, const std::string& name, std::optional<std::string>& to,
+                      const std::string& what, const std::string& help);
+// Once per use, never greedy: CLI11's own vectors swallow the words that follow.
+CLI::Option* add_texts(CLI::App& app, const std::string& name, std::vector<std::string>& to,
+                       const std::string& what, const std::string& help);
+CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<Duration>& to,
+                          const std::string& help, Duration least = Duration{1});
+CLI::Option* add_number(CLI::App& app, const std::string& name, std::optional<std::uint64_t>& to,
+                        const std::string& help, std::uint64_t least = 0,
+                        std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
+// A time, or a duration that means so long ago.
+CLI::Option* add_moment(CLI::App& app, const std::string& name, std::optional<Time>& to,
+                        const std::string& help);
+
+// For the end of a command's help.
+void add_example(CLI::App& app, const std::string& lines);
+
+}  // namespace once::cli

@@ -1,0 +1,248 @@
+// Options to Queue, `--from` to a sequence, and back to text.
+#include "cli/queue_definition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/options.h"
+#include "cli/values.h"
+
+namespace once::cli {
+namespace {
+
+constexpr std::uint64_t kMostCount = 1'000'000;
+
+Error invalid(std::string message) {
+  return {.code = Code::invalid_input, .message = std::move(message)};
+}
+
+const std::vector<Duration>& effective_backoff(const Queue& queue) {
+  using namespace std::chrono_literals;
+  static const std::vector<Duration> kDefault{30s, 2min, 5min};
+  return queue.backoff.empty() ? kDefault : queue.backoff;
+}
+
+Result<std::vector<Duration>> parse_backoff(std::string_view text) {
+  std::vector<Duration> values;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    const auto value = parse_duration(text.substr(0, comma));
+    if (!value) {
+      return invalid(fmt::format(
+          "--backoff takes durations with commas between, such as 30s,2m,5m, not \"{}\"",
+          text.substr(0, comma)));
+    }
+    values.push_back(*value);
+    if (comma == std::string_view::npos) return values;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+// One more than the log's last sequence. Found by halving: the API reads forward only.
+Result<std::uint64_t> end_of_log(const Zone& zone) {
+  auto beyond = [&](std::uint64_t after) -> Result<bool> {
+    auto entries = zone.log(after, 1);
+    if (!entries) return entries.error();
+    return !entries->empty();
+  };
+  std::uint64_t low = 0, high = 1;  // something comes after `low`, or low is zero
+  for (;;) {
+    auto more = beyond(high);
+    if (!more) return more.error();
+    if (!*more) break;
+    low = high;
+    high *= 2;
+  }
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    auto more = beyond(middle);
+    if (!more) return more.error();
+    if (*more) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low + 1;
+}
+
+// The first entry published then or later. Read from the beginning: clocks may have been set back,
+// and a task too many is better than one that is left out.
+Result<std::uint64_t> first_since(const Zone& zone, Time since) {
+  std::uint64_t after = 0;
+  for (;;) {
+    auto entries = zone.log(after, 100);
+    if (!entries) return entries.error();
+    if (entries->empty()) return after + 1;
+    for (const LogEntry& entry : *entries) {
+      if (entry.published_at >= since) return entry.sequence;
+    }
+    after = entries->back().sequence;
+  }
+}
+
+Result<std::optional<std::uint64_t>> start_from(const Zone& zone, const std::string& from) {
+  if (from == "start") return std::optional<std::uint64_t>{};
+  if (from == "now") {
+    auto end = end_of_log(zone);
+    if (!end) return end.error();
+    return std::optional(*end);
+  }
+  if (auto sequence = parse_number(from)) {
+    if (*sequence == 0) return invalid("--from takes a sequence from 1 on, not 0");
+    return sequence;
+  }
+  auto time = parse_time(from);
+  if (!time) {
+    return invalid(fmt::format(
+        "--from takes start, now, a sequence or a time such as 2024-05-01T09:30:00Z, not \"{}\"",
+        from));
+  }
+  if (*time > std::chrono::system_clock::now()) {
+    return invalid(fmt::format("--from {} is in the future", from));
+  }
+  auto first = first_since(zone, *time);
+  if (!first) return first.error();
+  return std::optional(*first);
+}
+
+}  // namespace
+
+std::optional<std::string> QueueOptions::any_but_topic() const {
+  if (key) return "--key";
+  if (lease) return "--lease";
+  if (timeout) return "--timeout";
+  if (attempts) return "--attempts";
+  if (backoff) return "--backoff";
+  if (in_doubt) return "--in-doubt";
+  if (max_running) return "--max-running";
+  if (window) return "--window";
+  if (same_key) return "--same-key";
+  if (from) return "--from";
+  return {};
+}
+
+void add_queue_options(CLI::App& app, QueueOptions& options) {
+  add_text(app, "--topic", options.topic, "FILTER",
+           "The topics it takes: orders.new, orders.*, orders.>");
+  add_text(app, "--key", options.key, "TEMPLATE",
+           "What a task is remembered by, such as {order.id}; none: its id");
+  add_duration(app, "--lease", options.lease, "How long a silent worker keeps a task (30s)");
+  add_duration(app, "--timeout", options.timeout, "How long one attempt may take (no limit)");
+  add_number(app, "--attempts", options.attempts,
+             "Attempts before a task is dead (backoff values + 1)", 1, kMostCount);
+  add_text(app, "--backoff", options.backoff, "D,D,...",
+           "Waits between attempts, the last one repeats (30s,2m,5m)");
+  add_text(app, "--in-doubt", options.in_doubt, "POLICY",
+           "After an attempt without a verdict: retry (the default)");
+  add_number(app, "--max-running", options.max_running,
+             "Tasks running at once, all workers together", 1, kMostCount);
+  add_number(app, "--window", options.window, "Tasks a worker claims ahead of free hands (0)", 0,
+             kMostCount);
+  add_text(app, "--same-key", options.same_key, "duplicate|ignore",
+           "Other content under a known key: dead with that reason (duplicate),\n"
+           "or a duplicate all the same (ignore)");
+  add_text(app, "--from", options.from, "WHERE",
+           "Where in the log it starts: start, now, a sequence or a time (start)");
+}
+
+Result<Queue> queue_from(const std::string& name, const QueueOptions& options) {
+  Queue queue{.name = name, .topic = options.topic.value_or("")};
+  queue.key = options.key.value_or("");
+  if (options.lease) queue.lease = *options.lease;
+  if (options.timeout) queue.timeout = *options.timeout;
+  queue.attempts = static_cast<int>(options.attempts.value_or(0));
+  queue.max_running = static_cast<int>(options.max_running.value_or(0));
+  queue.window = static_cast<int>(options.window.value_or(0));
+  if (options.backoff) {
+    auto backoff = parse_backoff(*options.backoff);
+    if (!backoff) return backoff.error();
+    queue.backoff = std::move(*backoff);
+  }
+  if (options.in_doubt && *options.in_doubt != "retry") {
+    const auto& policy = *options.in_doubt;
+    if (policy == "steps" || policy == "probe" || policy == "hold") {
+      return invalid(fmt::format(
+          "--in-doubt {} is not in this version: it has retry only; no queue was added", policy));
+    }
+    return invalid(fmt::format("--in-doubt takes retry, not \"{}\"", policy));
+  }
+  if (options.same_key) {
+    if (*options.same_key != "duplicate" && *options.same_key != "ignore") {
+      return invalid(
+          fmt::format("--same-key takes duplicate or ignore, not \"{}\"", *options.same_key));
+    }
+    queue.same_key = *options.same_key == "ignore" ? SameKey::ignore : SameKey::duplicate;
+  }
+  return queue;
+}
+
+Result<Added> add_queue(Zone& zone, Queue queue, const std::optional<std::string>& from) {
+  const bool relative = from && *from != "start" && !parse_number(*from);
+  // Twice: another process may add the queue between looking and adding.
+  for (int attempt = 0;; ++attempt) {
+    auto queues = zone.queues();
+    if (!queues) return queues.error();
+    const auto existing = find_queue(*queues, queue.name);
+    if (existing && relative) {
+      queue.from = existing->from;
+    } else if (from) {
+      auto start = start_from(zone, *from);
+      if (!start) return start.error();
+      queue.from = *start;
+    }
+    auto found = zone.add(queue);
+    if (found) return Added{queue, existing.has_value(), *found};
+    const bool again = found.error().code == Code::queue_mismatch && relative && !existing;
+    if (!again || attempt > 0) return found.error();
+  }
+}
+
+std::optional<Queue> find_queue(const std::vector<Queue>& queues, std::string_view name) {
+  const auto found = std::find_if(queues.begin(), queues.end(),
+                                  [&](const Queue& queue) { return queue.name == name; });
+  return found == queues.end() ? std::nullopt : std::optional(*found);
+}
+
+int effective_attempts(const Queue& queue) {
+  return queue.attempts > 0 ? queue.attempts
+                            : static_cast<int>(effective_backoff(queue).size()) + 1;
+}
+
+std::string backoff_text(const Queue& queue) {
+  std::string out;
+  for (Duration value : effective_backoff(queue)) {
+    if (!out.empty()) out += ',';
+    out += format_duration(value);
+  }
+  return out;
+}
+
+JsonLine& add_fields(JsonLine& line, const Queue& queue) {
+  auto number_or_null = [&](std::string_view name, int value) {
+    if (value > 0) {
+      line.number(name, static_cast<std::uint64_t>(value));
+    } else {
+      line.null(name);
+    }
+  };
+  line.text("queue", queue.name)
+      .text("topic", queue.topic)
+      .text_or_null("key", queue.key)
+      .text("lease", format_duration(queue.lease))
+      .text_or_null("timeout", queue.timeout.count() > 0 ? format_duration(queue.timeout) : "")
+      .number("attempts", static_cast<std::uint64_t>(effective_attempts(queue)));
+  std::vector<std::string> backoff;
+  for (Duration value : effective_backoff(queue)) {
+    backoff.push_back(json_string(format_duration(value)));
+  }
+  line.json("backoff", json_array(backoff)).text("in_doubt", "retry");
+  number_or_null("max_running", queue.max_running);
+  line.number("window", static_cast<std::uint64_t>(std::max(queue.window, 0)));
+  line.text("same_key", queue.same_key == SameKey::ignore ? "ignore" : "duplicate");
+  if (queue.from) return line.number("from", *queue.from);
+  return line.null("from");
+}
+
+}  // namespace once::cli

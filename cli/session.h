@@ -1,0 +1,61 @@
+// One run of the command: the global options, where output goes, how a failure is told, and which
+// exit status it has.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/output.h"
+#include "cli/table.h"
+#include "once/zone.h"
+
+namespace once::cli {
+
+// What people script against.
+enum Exit : int {
+  kDone = 0,
+  kFailed = 1,
+  kUsage = 2,
+  kConflict = 3,
+  kStore = 5,
+  kNotFound = 6,
+  kUnknown = 7,  // outcome unknown, or a wait ran out
+};
+Exit exit_of(const Error& error);
+
+enum class Missing { create, refuse };  // what becomes of a database that is not there
+
+class Session {
+ public:
+  std::string store{};  // --store; see url()
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  std::vector<std::string> program{};  // what follows `--` after `work`
+  std::function<int()> command{};      // what parsing chose
+  Output out{1};
+
+  std::string url() const;           // --store, else $ONCE_STORE, else once.db
+  std::string absolute_url() const;  // the same wherever a program changes to
+  // A failure to open is about the store, so a missing database is not `not_found`.
+  Result<Zone> open(Missing missing) const;
+
+  Style style() const;
+  // One line on standard error, with --json also an object on standard output; the exit status.
+  int fail(const Error& error);
+  int usage(std::string message);  // fail() with invalid_input
+  // For people, on standard error; not with -q.
+  void hint(std::string_view text) const;
+  // Ends the run: what could not be written to standard output is a failure too.
+  int finish(int status);
+};
+
+// The fields of a failure, with those of a conflict when it is one.
+class JsonLine& add_error(JsonLine& line, const Error& error);
+
+// Writes one line to standard error.
+void complain(std::string_view text);
+
+}  // namespace once::cli

@@ -1,0 +1,135 @@
+// Mistyped commands and options: which one, where, and what was probably meant.
+#include "cli/usage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/values.h"
+
+namespace once::cli {
+namespace {
+
+// Insertions, deletions, replacements and swaps of neighbours.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replace = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return cost[a.size()][b.size()];
+}
+
+// `once queue add`.
+std::string full_name(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent()) {
+    name = up->get_name() + ' ' + name;
+  }
+  return name;
+}
+
+const CLI::App& deepest(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  return *app;
+}
+
+}  // namespace
+
+std::optional<std::string> command_word(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--store") {
+      ++i;
+    } else if (arguments[i].empty() || arguments[i].front() != '-') {
+      return arguments[i];
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> with_empty_values(std::vector<std::string> arguments) {
+  std::vector<std::string> out;
+  bool options = true;
+  for (std::string& argument : arguments) {
+    if (argument == "--") options = false;
+    const bool split = options && argument.size() > 3 && argument.starts_with("--") &&
+                       argument.find('=') == argument.size() - 1;
+    if (split) argument.pop_back();
+    out.push_back(std::move(argument));
+    if (split) out.emplace_back();
+  }
+  return out;
+}
+
+std::optional<std::string> did_you_mean(std::string_view word,
+                                        const std::vector<std::string>& candidates) {
+  std::optional<std::string> best;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t cost = distance(word, candidate);
+    if (cost < least && cost < candidate.size()) {
+      least = cost;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
+    for (const CLI::Option* option : at->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        if (std::find(names.begin(), names.end(), "--" + name) == names.end()) {
+          names.push_back("--" + name);
+        }
+      }
+    }
+  }
+  return names;
+}
+
+std::string unknown_command(const CLI::App& app, std::string_view word) {
+  const auto meant = did_you_mean(word, command_names(app));
+  return fmt::format("no such command: {}; {}see {} --help", printable(word),
+                     meant ? fmt::format("did you mean {}? ", *meant) : "", full_name(app));
+}
+
+std::string explain(const CLI::App& root, const CLI::ParseError& error) {
+  const CLI::App& app = deepest(root);
+  const std::string name = full_name(app);
+  // What nobody took says more than what is missing because of it.
+  for (const std::string& word : root.remaining(true)) {
+    if (word == "--") continue;
+    if (word.size() > 1 && word.front() == '-') {
+      const std::string option = word.substr(0, word.find('='));
+      const auto meant = did_you_mean(option, option_names(app));
+      if (meant == option) return fmt::format("{} goes after {}", option, name);
+      return fmt::format("no such option: {}; {}see {} --help", printable(option),
+                         meant ? fmt::format("did you mean {}? ", *meant) : "", name);
+    }
+    if (!app.get_subcommands({}).empty()) return unknown_command(app, word);
+    return fmt::format("one word too many: {}; see {} --help", printable(word), name);
+  }
+  if (!app.get_subcommands({}).empty()) {
+    return fmt::format("a command is missing: {}; see {} --help",
+                       fmt::join(command_names(app), ", "), name);
+  }
+  return fmt::format("{}; see {} --help", error.what(), name);
+}
+
+}  // namespace once::cli

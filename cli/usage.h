@@ -1,0 +1,29 @@
+// What the parser makes of a command line, and what a person is told when it makes nothing.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace once::cli {
+
+// The first word that is not a global option or its value; none: there is no command.
+std::optional<std::string> command_word(const std::vector<std::string>& arguments);
+
+// `--id=` as two words: the parser would take the next word for the value.
+std::vector<std::string> with_empty_values(std::vector<std::string> arguments);
+
+// The candidate that a typing error away from `word`, if there is one.
+std::optional<std::string> did_you_mean(std::string_view word,
+                                        const std::vector<std::string>& candidates);
+
+std::vector<std::string> command_names(const CLI::App& app);
+std::vector<std::string> option_names(const CLI::App& app);  // long ones, its parents' too
+
+// One sentence for a failed parse.
+std::string explain(const CLI::App& root, const CLI::ParseError& error);
+std::string unknown_command(const CLI::App& app, std::string_view word);
+
+}  // namespace once::cli

@@ -1,0 +1,40 @@
+// The values people type and read: durations, times, counts, bytes. Parsing answers none for what is
+// not such a value; the caller knows the option's name and words the error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "once/task.h"
+
+namespace once::cli {
+
+// `500ms 30s 2m 1h30m 7d`; `0` alone is zero.
+std::optional<Duration> parse_duration(std::string_view text);
+std::string format_duration(Duration duration);
+
+// RFC 3339, or a date alone, which is its midnight in UTC.
+std::optional<Time> parse_time(std::string_view text);
+// RFC 3339 in UTC with milliseconds.
+std::string format_time(Time time);
+
+std::optional<std::uint64_t> parse_number(std::string_view text);
+
+// "1 task", "3 tasks".
+std::string counted(std::uint64_t number, std::string_view noun);
+
+std::string base64(std::string_view bytes);
+std::optional<std::string> from_base64(std::string_view text);
+
+// Length of the UTF-8 character at the front of `text`, which is not empty; zero: not UTF-8.
+std::size_t utf8_length(std::string_view text);
+// How many columns a terminal needs, one per character.
+std::size_t display_width(std::string_view text);
+
+// For a terminal: control characters and what is not UTF-8 are shown as escapes, so that a task's
+// text cannot move the cursor. One line.
+std::string printable(std::string_view text);
+
+}  // namespace once::cli

@@ -1,0 +1,25 @@
+// once version
+#include "once/version.h"
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/json_line.h"
+#include "cli/options.h"
+#include "cli/session.h"
+
+namespace once::cli {
+
+void add_version(CLI::App& root, Session& session) {
+  auto* app = root.add_subcommand("version", "Print the version");
+  add_example(*app, "Example:\n  once version");
+  app->callback([&session] {
+    session.command = [&session] {
+      session.out.line(session.json ? JsonLine{}.text("version", version()).str()
+                                    : fmt::format("once {}", version()));
+      return kDone;
+    };
+  });
+}
+
+}  // namespace once::cli

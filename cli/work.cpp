@@ -1,0 +1,146 @@
+// once work QUEUE [options] -- CMD ARGS...: runs a program per task. SIGINT or SIGTERM drains, a
+// second one ends the running programs and gives their leases back.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/queue_definition.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "cli/values.h"
+
+namespace once::cli {
+namespace {
+
+struct Options {
+  std::string queue{};
+  QueueOptions definition{};
+  std::optional<std::uint64_t> concurrency{};
+  std::optional<std::string> worker{};
+  std::optional<Duration> grace{};
+  bool until_empty = false;
+};
+
+// Whether the definition is sound and the program can be run, found out on a zone of its own:
+// a mistyped command leaves nothing behind in the real one.
+Result<void> rehearse(Queue queue, const Program& program, const WorkerOptions& options) {
+  auto zone = Zone::open("memory:");
+  if (!zone) return zone.error();
+  if (queue.topic.empty()) queue.topic = ">";
+  if (auto added = zone->add(queue); !added) return added.error();
+  auto worker = zone->worker(queue.name, program, options);
+  if (!worker) return worker.error();
+  return {};
+}
+
+// Turns signals into a drain, then an interruption, for as long as it lives.
+class Stopper {
+ public:
+  Stopper(Session& session, Signals& signals, Worker& worker)
+      : signals_(signals), thread_([this, &session, &worker](std::stop_token ended) {
+          for (int count = 0; !ended.stop_requested();) {
+            if (!signals_.wait()) continue;
+            if (++count == 1) {
+              session.hint("draining: running tasks finish; a second signal ends them");
+              drain_.request_stop();
+            } else {
+              worker.interrupt();
+            }
+          }
+        }) {}
+  ~Stopper() {
+    thread_.request_stop();
+    signals_.wake();
+  }
+  std::stop_token drain() const { return drain_.get_token(); }
+
+ private:
+  Signals& signals_;
+  std::stop_source drain_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+int work(Session& session, const Options& options) {
+  if (session.program.empty()) {
+    return session.usage(
+        "work needs `--` and the program to run: once work QUEUE [options] -- CMD ARGS...");
+  }
+  if (const auto given = options.definition.any_but_topic(); given && !options.definition.topic) {
+    return session.usage(fmt::format(
+        "{} describes a queue that work makes: give --topic too, or leave it out", *given));
+  }
+  auto queue = queue_from(options.queue, options.definition);
+  if (!queue) return session.fail(queue.error());
+  std::error_code error;
+  const Program program{.command = session.program,
+                        .grace = options.grace.value_or(Program{}.grace),
+                        .guard = std::filesystem::read_symlink("/proc/self/exe", error).string(),
+                        .store = session.absolute_url()};
+  const WorkerOptions worker_options{
+      .concurrency = static_cast<int>(options.concurrency.value_or(1)),
+      .name = options.worker.value_or("")};
+  if (auto sound = rehearse(*queue, program, worker_options); !sound) {
+    return session.fail(sound.error());
+  }
+
+  Signals signals;
+  const bool adds = options.definition.topic.has_value();
+  auto zone = session.open(adds ? Missing::create : Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  if (adds) {
+    auto added = add_queue(*zone, std::move(*queue), options.definition.from);
+    if (!added) return session.fail(added.error());
+    if (!added->existed) {
+      session.hint(fmt::format("queue {} takes {}: {} found in the log", options.queue,
+                               added->queue.topic, counted(added->found, "task")));
+    }
+  }
+  auto worker = zone->worker(options.queue, program, worker_options);
+  if (!worker) return session.fail(worker.error());
+  session.hint(
+      fmt::format("working on queue {}, {} at a time", options.queue,
+                  counted(static_cast<std::uint64_t>(worker_options.concurrency), "task")));
+
+  Stopper stopper(session, signals, *worker);
+  auto done =
+      options.until_empty ? worker->run_until_empty(stopper.drain()) : worker->run(stopper.drain());
+  return done ? kDone : session.fail(done.error());
+}
+
+}  // namespace
+
+void add_work(CLI::App& root, Session& session) {
+  auto* app = root.add_subcommand("work", "Run a program per task of a queue");
+  auto options = std::make_shared<Options>();
+  app->add_option("QUEUE", options->queue, "The queue's name")->required()->type_name("");
+  add_number(*app, "--concurrency", options->concurrency, "Programs at once (1)", 1, 10'000);
+  add_text(*app, "--worker", options->worker, "NAME", "This worker's name (host and process id)");
+  app->add_flag("--until-empty", options->until_empty,
+                "End when every task of the queue is settled, later retries included");
+  add_duration(*app, "--grace", options->grace,
+               "Between SIGTERM and SIGKILL when a program must end (10s)", Duration{0});
+  add_queue_options(*app, options->definition);
+  add_example(*app,
+              "--topic makes the queue when it is not there; --key to --from describe it.\n"
+              "\n"
+              "The program gets the body on standard input and ONCE_ID, ONCE_KEY, ONCE_TOPIC,\n"
+              "ONCE_QUEUE, ONCE_SEQUENCE, ONCE_ATTEMPT, ONCE_TOKEN, ONCE_IN_DOUBT,\n"
+              "ONCE_IDEMPOTENCY_KEY, ONCE_DEADLINE, ONCE_STORE, ONCE_BIN, ONCE_TASK_FILE and\n"
+              "ONCE_RESULT in its environment; its result is what it writes to the file\n"
+              "$ONCE_RESULT, else its standard output. Exit 0 completes, 65 is dead at once, 74\n"
+              "may have happened, a signal or the timeout is no verdict, any other exit is tried\n"
+              "again.\n"
+              "\n"
+              "SIGTERM or SIGINT drains: running tasks finish. A second one ends them.\n"
+              "\n"
+              "Example:\n"
+              "  once work billing --topic 'orders.>' --concurrency 4 -- ./bill --currency EUR");
+  app->callback([&session, options] {
+    session.command = [&session, options] { return work(session, *options); };
+  });
+}
+
+}  // namespace once::cli

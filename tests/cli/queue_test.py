@@ -1,0 +1,150 @@
+#!/usr/bin/env -S python3 -B
+"""once queue add, list, show, remove."""
+
+import sys
+import unittest
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+from once_command import OnceTest  # noqa: E402
+
+
+class Add(OnceTest):
+    def test_says_how_many_tasks_it_found(self):
+        for n in range(3):
+            self.ok("publish", f"orders.{n}", "-q")
+        self.ok("publish", "other", "-q")
+        self.assertEqual(3, self.ok("queue", "add", "a", "--topic", "orders.*", "--json").line["found"])
+        self.assertIn("4 tasks found", self.ok("queue", "add", "b", "--topic", ">").out)
+        self.assertIn("1 task found", self.ok("queue", "add", "c", "--topic", "other").out)
+
+    def test_the_same_definition_again_is_fine(self):
+        define = ["queue", "add", "q", "--topic", "t.>", "--key", "{a}", "--attempts", "2"]
+        self.assertTrue(self.ok(*define, "--json").line["added"])
+        self.assertFalse(self.ok(*define, "--json").line["added"])
+        self.assertIn("there already", self.ok(*define).out)
+
+    def test_another_definition_is_refused(self):
+        self.ok("queue", "add", "q", "--topic", "t")
+        for more in [["--lease", "5s"], ["--key", "{a}"], ["--attempts", "9"], ["--from", "7"]]:
+            self.refused(2, "queue", "add", "q", "--topic", "t", *more)
+        self.refused(2, "queue", "add", "q", "--topic", "u")
+        answer = self.once("queue", "add", "q", "--topic", "u", "--json")
+        self.assertEqual("queue_mismatch", answer.line["error"])
+
+    def test_every_option(self):
+        self.ok(
+            "queue", "add", "q", "--topic", "t.>", "--key", "{a}:{$topic}", "--lease", "1m30s",
+            "--timeout", "2h", "--attempts", "7", "--backoff", "500ms,1s", "--in-doubt", "retry",
+            "--max-running", "3", "--window", "16", "--same-key", "ignore", "--from", "5",
+        )  # fmt: skip
+        self.assertEqual(
+            {
+                "queue": "q", "topic": "t.>", "key": "{a}:{$topic}", "lease": "1m30s",
+                "timeout": "2h", "attempts": 7, "backoff": ["500ms", "1s"], "in_doubt": "retry",
+                "max_running": 3, "window": 16, "same_key": "ignore", "from": 5,
+            },  # fmt: skip
+            self.ok("queue", "show", "q", "--json").line,
+        )
+
+    def test_attempts_default_to_backoff_values_and_one(self):
+        self.ok("queue", "add", "a", "--topic", "t")
+        self.ok("queue", "add", "b", "--topic", "t", "--backoff", "1s")
+        self.assertEqual([4, 2], [q["attempts"] for q in self.ok("queue", "list", "--json").lines])
+
+    def test_what_is_refused(self):
+        for more in [
+            ["--lease", "0s"], ["--lease", "30"], ["--timeout", "x"], ["--attempts", "0"],
+            ["--backoff", ""], ["--backoff", "1s,,2s"], ["--backoff", "1s,"], ["--same-key", "maybe"],
+            ["--max-running", "-1"], ["--key", "{unclosed"], ["--from", "0"], ["--from", "someday"],
+            ["--from", "2999-01-01T00:00:00Z"], ["--topic", "a..b"],
+        ]:  # fmt: skip
+            with self.subTest(more=more):
+                topic = [] if more[0] == "--topic" else ["--topic", "t"]
+                self.refused(2, "queue", "add", "q", *topic, *more)
+        for name in ["", "a b", "a.b", "x" * 65]:
+            self.refused(2, "queue", "add", name, "--topic", "t")
+
+
+class From(OnceTest):
+    def setUp(self):
+        super().setUp()
+        for n in range(5):
+            self.ok("publish", "t", str(n), "-q")
+
+    def found(self, name, *where):
+        return self.ok("queue", "add", name, "--topic", "t", *where, "--json").line["found"]
+
+    def test_places(self):
+        self.assertEqual(5, self.found("a"))
+        self.assertEqual(5, self.found("b", "--from", "start"))
+        self.assertEqual(3, self.found("c", "--from", "3"))
+        self.assertEqual(0, self.found("d", "--from", "now"))
+        self.assertEqual(6, self.ok("queue", "show", "d", "--json").line["from"])
+        self.ok("publish", "t", "5")
+        waiting = {q["queue"]: q["waiting"] for q in self.ok("status", "--json").lines[:-1]}
+        self.assertEqual({"a": 6, "b": 6, "c": 4, "d": 1}, waiting)
+
+    def test_now_on_an_empty_log(self):
+        define = ["queue", "add", "q", "--topic", "t", "--from", "now", "--store", "new.db", "--json"]
+        self.assertEqual((1, 0), tuple(self.ok(*define).line[n] for n in ("from", "found")))
+
+    def test_now_again_is_the_same_definition(self):
+        self.found("q", "--from", "now")
+        self.ok("publish", "t", "5")
+        self.assertEqual(0, self.found("q", "--from", "now"))
+        self.assertEqual(6, self.ok("queue", "show", "q", "--json").line["from"])
+        self.refused(2, "queue", "add", "q", "--topic", "t", "--from", "start")
+
+    def test_times(self):
+        entries = self.ok("log", "--json").lines
+        # Milliseconds tell the entries apart only when the clock went on between them.
+        self.until(lambda: datetime.now(timezone.utc).isoformat() > entries[-1]["published_at"], "a later time")
+        time_after = (datetime.now(timezone.utc)).isoformat(timespec="milliseconds")
+        self.assertEqual(5, self.found("a", "--from", "2020-01-01"))
+        self.assertEqual(5, self.found("b", "--from", entries[0]["published_at"]))
+        self.assertEqual(0, self.found("c", "--from", time_after))
+        later = [e for e in entries if e["published_at"] >= entries[3]["published_at"]]
+        self.assertEqual(len(later), self.found("d", "--from", entries[3]["published_at"]))
+        two_hours_east = timezone(timedelta(hours=2))
+        moment = datetime.fromisoformat(entries[0]["published_at"].replace("Z", "+00:00"))
+        same = moment.astimezone(two_hours_east).isoformat(timespec="milliseconds")
+        self.assertEqual(5, self.found("e", "--from", same))
+
+
+class Rest(OnceTest):
+    def test_remove(self):
+        self.ok("queue", "add", "q", "--topic", "t")
+        self.ok("publish", "t", "--id", "a")
+        self.assertIn("--force", self.refused(2, "queue", "remove", "q"))
+        answer = self.ok("queue", "remove", "q", "--force", "--json").line
+        self.assertEqual({"queue": "q", "removed": True}, answer)
+        self.refused(6, "queue", "remove", "q")
+        self.assertEqual({"unrouted": 1}, self.ok("status", "--json").line)
+        self.ok("queue", "add", "empty", "--topic", "u")
+        self.ok("queue", "remove", "empty")
+
+    def test_unknown(self):
+        self.ok("queue", "add", "q", "--topic", "t")
+        self.refused(6, "queue", "show", "nope")
+        self.refused(6, "work", "nope", "--", "true")
+        self.refused(6, "list", "--queue", "nope")
+
+    def test_what_people_see(self):
+        self.ok("publish", "orders.new", "-q")
+        said = ""
+        for command in [
+            "queue add billing --topic orders.> --key {order.id} --timeout 5m --max-running 2",
+            "queue add audit --topic >",
+            "queue add audit --topic >",
+            "queue list",
+            "queue show billing",
+            "queue remove audit --force",
+        ]:
+            said += f"$ once {command}\n{self.ok(*command.split()).out}"
+        self.golden("queue.txt", said)
+
+
+if __name__ == "__main__":
+    unittest.main()

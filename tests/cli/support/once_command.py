@@ -1,0 +1,117 @@
+"""Runs the `once` command in a folder of its own and looks at what it says.
+
+ONCE_BIN names the executable. ONCE_UPDATE_GOLDEN=1 writes the golden files instead of comparing.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BIN = os.environ.get("ONCE_BIN", "")
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+
+
+class Answer:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def lines(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def line(self):
+        (only,) = self.lines
+        return only
+
+
+class OnceTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.assertTrue(BIN, "ONCE_BIN names no executable")
+        self.folder = Path(tempfile.mkdtemp(prefix="once-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("ONCE_") and name != "NO_COLOR"
+        }
+
+    def start(self, *arguments, **options):
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        options.setdefault("env", self.environment)
+        process = subprocess.Popen([BIN, *arguments], cwd=self.folder, **options)
+        self.addCleanup(self._end, process)
+        return process
+
+    @staticmethod
+    def _end(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+    def once(self, *arguments, stdin=b"", **environment):
+        if isinstance(stdin, str):
+            stdin = stdin.encode()
+        done = subprocess.run(
+            [BIN, *arguments],
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            env={**self.environment, **environment},
+        )
+        return Answer(
+            done.returncode,
+            done.stdout.decode(errors="surrogateescape"),
+            done.stderr.decode(errors="surrogateescape"),
+        )
+
+    def ok(self, *arguments, **options):
+        answer = self.once(*arguments, **options)
+        self.assertEqual(answer.code, 0, answer.err)
+        return answer
+
+    def refused(self, code, *arguments, **options):
+        """It ends with `code` and one line on standard error, which is returned."""
+        answer = self.once(*arguments, **options)
+        self.assertEqual(answer.code, code, (answer.out, answer.err))
+        self.assertRegex(answer.err, r"\Aonce: [^\n]+\n\Z")
+        return answer.err
+
+    def until(self, condition, what, seconds=30):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if condition():
+                return
+            time.sleep(0.01)
+        self.fail(f"not within {seconds} s: {what}")
+
+    def script(self, name, text):
+        path = self.folder / name
+        path.write_text("#!/bin/sh\n" + text)
+        path.chmod(0o755)
+        return "./" + name
+
+    def golden(self, name, text):
+        path = GOLDEN / name
+        if os.environ.get("ONCE_UPDATE_GOLDEN"):
+            path.write_text(text)
+        self.assertEqual(path.read_text(), text)
+
+
+def steady(text):
+    """Without what differs from run to run: times, durations, random ids, process ids, tokens."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2024-05-01T09:30:00.000Z", text)
+    text = re.sub(r"after [0-9hms]+", "after 5ms", text)
+    text = re.sub(r"token \d+", "token 1", text)
+    return re.sub(r"ends in \d+m?s", "ends in 30s", text)

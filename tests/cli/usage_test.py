@@ -1,0 +1,214 @@
+#!/usr/bin/env -S python3 -B
+"""Help, mistakes, exit statuses, and what becomes of output that nobody takes."""
+
+import os
+import pty
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+from once_command import BIN, OnceTest  # noqa: E402
+
+COMMANDS = [
+    [], ["publish"], ["queue"], ["queue", "add"], ["queue", "list"], ["queue", "show"],
+    ["queue", "remove"], ["work"], ["status"], ["list"], ["inspect"], ["log"], ["wait"],
+    ["canonical"], ["retention"], ["version"], ["completion"],
+]  # fmt: skip
+
+
+class Help(OnceTest):
+    def test_every_command_has_help_with_an_example(self):
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                answer = self.ok(*command, "--help")
+                self.assertIn("Example:\n  ", answer.out)
+                self.assertEqual(answer.out, self.ok(*command, "-h").out)
+                self.golden("-".join(["help", *command]) + ".txt", answer.out)
+
+    def test_version(self):
+        self.assertRegex(self.ok("version").out, r"\Aonce \d+\.\d+\.\d+\n\Z")
+        self.assertEqual(self.ok("--version").out, self.ok("version").out)
+        self.assertEqual(["version"], list(self.ok("version", "--json").line))
+
+
+class Mistakes(OnceTest):
+    def test_did_you_mean(self):
+        self.assertIn("did you mean publish?", self.refused(2, "pubish"))
+        self.assertIn("did you mean remove?", self.refused(2, "queue", "remvoe"))
+        self.assertIn("did you mean --header?", self.refused(2, "publish", "t", "--haeder", "a=b"))
+        self.assertIn("did you mean --topic?", self.refused(2, "queue", "add", "q", "--tpoic=t"))
+        self.assertNotIn("did you mean", self.refused(2, "zzzzzzzz"))
+
+    def test_usage_is_exit_2(self):
+        for arguments in [
+            [], ["--json", "-q"], ["queue"], ["queue", "add"], ["queue", "add", "q"], ["publish"],
+            ["publish", "t", "1", "2"], ["publish", "t", "--id"], ["inspect"], ["inspect", "a", "b"],
+            ["list", "--limit", "0"], ["list", "--limit", "-1"], ["list", "--limit", "x"],
+            ["list", "--state", "done"], ["list", "--since", "yesterday"], ["log", "--after", "x"],
+            ["wait", "a", "--timeout", "5"], ["completion", "tcsh"], ["status", "--store", ""],
+            ["work", "q"], ["work", "q", "--"], ["work", "--", "true"], ["retention", "--ids", "7"],
+        ]:  # fmt: skip
+            with self.subTest(arguments=arguments):
+                self.assertTrue(self.once(*arguments).err.startswith("once: "))
+                self.assertEqual(2, self.once(*arguments).code)
+        self.assertEqual([], list(self.folder.iterdir()), "a mistake leaves nothing behind")
+
+    def test_a_mistake_is_an_object_with_json(self):
+        answer = self.once("lsit", "--json")
+        self.assertEqual(2, answer.code)
+        self.assertEqual(["error", "message", "retryable", "in_doubt"], list(answer.line))
+        self.assertEqual("invalid_input", answer.line["error"])
+        self.assertEqual("once: " + answer.line["message"] + "\n", answer.err)
+
+    def test_a_policy_of_a_later_version(self):
+        for policy in ["steps", "probe", "hold"]:
+            message = self.refused(2, "queue", "add", "q", "--topic", "t", "--in-doubt", policy)
+            self.assertIn("retry only", message)
+        self.refused(2, "queue", "add", "q", "--topic", "t", "--in-doubt", "maybe")
+        self.ok("queue", "add", "q", "--topic", "t", "--in-doubt", "retry")
+
+
+class Stores(OnceTest):
+    def test_reading_never_makes_a_database(self):
+        for arguments in [
+            ["status"], ["list"], ["inspect", "a"], ["log"], ["wait", "a"], ["queue", "list"],
+            ["queue", "show", "q"], ["queue", "remove", "q"], ["retention"], ["retention", "--run"],
+            ["work", "q", "--", "true"],
+        ]:  # fmt: skip
+            with self.subTest(arguments=arguments):
+                self.assertIn("once.db", self.refused(5, *arguments))
+        answer = self.once("inspect", "a", "--json")
+        self.assertEqual("store_unavailable", answer.line["error"])
+        self.assertEqual([], list(self.folder.iterdir()))
+
+    def test_which_store(self):
+        self.ok("publish", "t", "--id", "default")
+        self.ok("publish", "t", "--id", "env", ONCE_STORE="env.db")
+        self.ok("publish", "t", "--id", "option", "--store", "sqlite:option.db", ONCE_STORE="env.db")
+        self.ok("inspect", "default", ONCE_STORE="")
+        self.ok("inspect", "default", "--store=once.db")
+        self.ok("inspect", "env", "--store", "env.db")
+        self.ok("inspect", "option", ONCE_STORE="option.db")
+
+    def test_global_options_go_anywhere(self):
+        for arguments in [
+            ["--store", "a.db", "--json", "publish", "t", "1"],
+            ["publish", "--json", "--store", "a.db", "t", "1"],
+            ["publish", "t", "--store=a.db", "1", "--json", "-q"],
+        ]:
+            self.assertEqual(1, self.ok(*arguments).line["sequence"])
+        queue = ["--store", "a.db", "--json"]
+        self.assertEqual(1, self.ok("queue", *queue, "add", "q", "--topic", "t").line["found"])
+        self.assertEqual(0, self.ok("queue", "add", *queue, "--topic", "t", "q").line["found"])
+        self.assertIn("goes after once queue add", self.refused(2, "queue", "--topic", "t", "add", "q"))
+
+    def test_words_that_are_commands_elsewhere(self):
+        self.ok("publish", "status", "--id", "queue")
+        self.ok("queue", "add", "list", "--topic", "status")
+        self.ok("inspect", "queue")
+        self.ok("queue", "show", "list")
+        self.ok("log", "status")
+
+    def test_stores_that_cannot_be_used(self):
+        self.assertIn("NATS", self.refused(2, "status", "--store", "nats://localhost:4222"))
+        (self.folder / "text.db").write_text("this is not a database, it is a text\n" * 100)
+        self.refused(5, "status", "--store", "text.db")
+        self.refused(5, "publish", "t", "--store", "text.db")
+        self.refused(5, "publish", "t", "--store", "no/such/folder/once.db")
+
+
+class Output(OnceTest):
+    def test_a_full_disk_is_exit_1(self):
+        with open("/dev/full", "wb") as full:
+            process = self.start("publish", "t", "--id", "a", stdout=full)
+            _, err = process.communicate(timeout=60)
+        self.assertEqual(1, process.returncode)
+        self.assertIn(b"once: cannot write to standard output: No space left on device", err)
+        self.ok("inspect", "a")
+
+    def test_closed_descriptors_do_not_reach_the_database(self):
+        for redirect in [">&-", "<&-", "2>&-", "<&- >&- 2>&-"]:
+            with self.subTest(redirect=redirect):
+                subprocess.run(
+                    ["/bin/sh", "-c", f'"$0" publish t "\\"{redirect}\\"" {redirect}', BIN],
+                    cwd=self.folder, env=self.environment, timeout=60, check=False,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                )  # fmt: skip
+        self.assertEqual(4, len(self.ok("log", "--json").lines))
+
+    def test_a_reader_that_left_is_no_failure(self):
+        self.ok("publish", "--batch", "-", stdin='{"topic":"t"}\n')
+        read, write = os.pipe()
+        os.close(read)
+        process = self.start("log", stdout=write)
+        os.close(write)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual((0, b""), (process.returncode, err))
+
+    def terminal(self, *arguments, **environment):
+        parent, child = pty.openpty()
+        process = self.start(*arguments, stdout=child, env={**self.environment, **environment})
+        os.close(child)
+        out = b""
+        while True:
+            try:
+                piece = os.read(parent, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            out += piece
+        os.close(parent)
+        self.assertEqual(0, process.wait(timeout=60))
+        return out
+
+    def test_colour_on_a_terminal_only(self):
+        self.ok("queue", "add", "q", "--topic", "t")
+        self.ok("publish", "t")
+        self.assertIn(b"\x1b[", self.terminal("status", TERM="xterm"))
+        self.assertNotIn(b"\x1b[", self.terminal("status", TERM="xterm", NO_COLOR="1"))
+        self.assertNotIn(b"\x1b[", self.terminal("status", TERM="dumb"))
+        self.assertNotIn(b"\x1b[", self.terminal("status", "--json", TERM="xterm"))
+        self.assertNotIn("\x1b[", self.ok("status", TERM="xterm").out)
+
+    def test_a_task_cannot_move_the_cursor(self):
+        self.ok("queue", "add", "q", "--topic", "t", "--attempts", "1")
+        self.ok("publish", "t", "--id", "a")
+        program = self.script("shout", "printf '\\033[2Jgone\\n' >&2; exit 65")
+        self.ok("work", "q", "-q", "--until-empty", "--", program)
+        for arguments in [["inspect", "a"], ["list"], ["log"]]:
+            out = self.ok(*arguments).out
+            self.assertNotIn("\x1b", out)
+        self.assertIn("\\x1b[2Jgone", self.ok("inspect", "a").out)
+
+
+class Completion(OnceTest):
+    def complete(self, *words):
+        self.folder.joinpath("once.bash").write_text(self.ok("completion", "bash").out)
+        script = (
+            "source ./once.bash; COMP_WORDS=(once \"$@\"); COMP_CWORD=$#; _once; "
+            'printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", *words],
+            cwd=self.folder, capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        return done.stdout.split()
+
+    def test_bash(self):
+        self.assertEqual(["publish"], self.complete("pu"))
+        self.assertEqual(["add"], self.complete("queue", "a"))
+        self.assertEqual(["--topic", "--timeout"], self.complete("queue", "add", "q", "--t"))
+        self.assertEqual(["--store"], self.complete("--json", "log", "--st"))
+        self.assertEqual(["fish"], self.complete("completion", "f"))
+        self.assertIn("true", self.complete("work", "q", "--", "tru"))
+
+    def test_other_shells(self):
+        self.assertTrue(self.ok("completion", "zsh").out.startswith("#compdef once\n"))
+        self.assertIn("complete -c once", self.ok("completion", "fish").out)
+
+
+if __name__ == "__main__":
+    unittest.main()
