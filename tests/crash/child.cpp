@@ -1,0 +1,185 @@
+#include "crash/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "engine/publisher.h"
+#include "engine/worker.h"
+#include "store/sqlite/sqlite_store.h"
+#include "support/faulty_store.h"
+
+extern char** environ;
+
+namespace once::crash {
+namespace {
+
+int exit_status(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void append_line(const std::string& file, const std::string& line) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 || ::write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    std::abort();
+  ::close(fd);
+}
+
+int work(store::Store& store, const Role& role) {
+  auto queues = store.queues().value();
+  const auto scheduler = engine::thread_scheduler();
+  engine::WorkerSettings settings{
+      .handler = [&](const engine::Assignment& assignment) -> engine::Report {
+        if (role.dies == "before_effect") ::raise(SIGKILL);
+        if (role.fails == "yes" && assignment.attempt == 1)
+          return {.outcome = Outcome::failed("the first attempt fails")};
+        if (role.task_ms > 0) ::poll(nullptr, 0, role.task_ms);  // the work that takes time
+        append_line(role.effects,
+                    assignment.task.id + " " + std::to_string(assignment.attempt) + "\n");
+        if (role.dies == "after_effect") ::raise(SIGKILL);
+        return {.outcome = Outcome::completed()};
+      },
+      .concurrency = static_cast<std::size_t>(role.concurrency),
+      .name = "worker-" + std::to_string(::getpid())};
+  for (const Queue& queue : queues)
+    if (queue.name == role.queue) settings.queue = queue;
+  auto worker = engine::Worker::make(store, *scheduler, settings).value();
+  worker->run(engine::Worker::Until::empty, {}).value();
+  return 0;
+}
+
+// Prints "ID SEQUENCE DUPLICATE" per receipt, in batches, each line only once it has the receipt.
+int publish(store::Store& store, const Role& role) {
+  const auto scheduler = engine::thread_scheduler();
+  engine::Publisher publisher(store, *scheduler);
+  constexpr int kBatch = 50;
+  for (int from = role.first; from < role.first + role.count; from += kBatch) {
+    std::vector<Task> tasks;
+    for (int i = from; i < std::min(role.first + role.count, from + kBatch); ++i) {
+      const std::string id = "task-" + std::to_string(i);
+      tasks.push_back(
+          {.topic = "t", .id = id, .body = Body::json("{\"id\":\"" + id + "\"}").value()});
+    }
+    std::string lines;
+    for (const auto& receipt : publisher.publish(std::move(tasks)))
+      lines += receipt.value().id + (receipt.value().duplicate ? " duplicate\n" : " new\n");
+    append_line(role.effects, lines);
+  }
+  return 0;
+}
+
+// Reads all there is to read, over and over, until it is killed.
+int read(store::Store& store) {
+  while (true) {
+    core::Sequence after{};
+    while (true) {
+      const auto entries = store.read(after, 500, {}).value();
+      if (entries.empty()) break;
+      after = entries.back().sequence;
+    }
+    for (const Queue& queue : store.queues().value()) {
+      static_cast<void>(store.counts(queue.name).value());
+      static_cast<void>(store.rows({.queue = queue.name}, nullptr, 500).value());
+    }
+  }
+}
+
+}  // namespace
+
+int run_role(const std::vector<std::string>& words) {
+  const Role role{.name = words.at(0),
+                  .database = words.at(1),
+                  .queue = words.at(2),
+                  .effects = words.at(3),
+                  .faults = words.at(4),
+                  .dies = words.at(5),
+                  .fails = words.at(6),
+                  .concurrency = std::stoi(words.at(7)),
+                  .task_ms = std::stoi(words.at(8)),
+                  .first = std::stoi(words.at(9)),
+                  .count = std::stoi(words.at(10))};
+  try {
+    auto plan = testing::FaultPlan::parse(role.faults);
+    if (!plan) return 90;
+    testing::FaultyStore store(store::open_sqlite({.path = role.database}).value(), *plan);
+    if (role.name == "worker") return work(store, role);
+    if (role.name == "publisher") return publish(store, role);
+    if (role.name == "reader") return read(store);
+    return 91;
+  } catch (const Failure& failure) {
+    std::cerr << role.name << ": " << failure.what() << '\n';
+    return 92;
+  }
+}
+
+Child::Child(const Role& role) {
+  const std::vector<std::string> words{"/proc/self/exe",
+                                       "--child",
+                                       role.name,
+                                       role.database,
+                                       role.queue,
+                                       role.effects,
+                                       role.faults,
+                                       role.dies,
+                                       role.fails,
+                                       std::to_string(role.concurrency),
+                                       std::to_string(role.task_ms),
+                                       std::to_string(role.first),
+                                       std::to_string(role.count)};
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  if (::posix_spawn(&pid_, "/proc/self/exe", nullptr, nullptr, arguments.data(), environ) != 0)
+    std::abort();
+}
+
+Child::~Child() {
+  if (pid_ > 0) kill();
+}
+
+Child& Child::operator=(Child&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(status_, other.status_);
+  return *this;
+}
+
+void Child::kill() {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+  wait();
+}
+
+int Child::wait() {
+  if (pid_ > 0) {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    status_ = exit_status(status);
+    pid_ = -1;
+  }
+  return status_;
+}
+
+bool Child::ended() {
+  int status = 0;
+  if (pid_ > 0 && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+    status_ = exit_status(status);
+    pid_ = -1;
+  }
+  return pid_ < 0;
+}
+
+std::map<std::string, int> effects_in(const std::string& file) {
+  std::map<std::string, int> effects;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) ++effects[line.substr(0, line.find(' '))];
+  return effects;
+}
+
+}  // namespace once::crash
