@@ -1,0 +1,54 @@
+# The short names of everything that is done with this tree; CMake and tools/ do the work.
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+
+.PHONY: build test demo install bench stress fuzz tidy format clean
+
+# build/once, the command. The first configuration needs no test packages.
+build:
+	@command -v cmake >/dev/null || { echo "cmake is missing; tools/setup build installs what a build needs" >&2; exit 1; }
+	@test -f build/release/build.ninja || cmake --preset release -DONCE_BUILD_TESTS=OFF
+	@cmake --build build/release -j $(JOBS) --target once once_cli
+	@install -m 755 build/release/once build/once
+
+# Everything, on a fresh Debian 12 too: sets up, builds, tests, tests again with sanitizers.
+test:
+	@tools/setup build test
+	@tools/run-tests --jobs $(JOBS) release asan tsan
+
+demo:
+	@tools/setup build
+	@$(MAKE) --no-print-directory build
+	@tools/demo build/once
+
+install: build
+	@cmake --install build/release --prefix $(PREFIX)
+
+bench:
+	@tools/setup build bench
+	@cmake --preset bench
+	@cmake --build build/bench -j $(JOBS)
+	@build/bench/once_bench $(BENCH_FLAGS)
+
+# The same tests with more of everything, until something breaks.
+stress:
+	@tools/setup build test
+	@tools/run-tests --jobs $(JOBS) stress
+
+fuzz:
+	@tools/setup build fuzz
+	@cmake --preset fuzz
+	@cmake --build build/fuzz -j $(JOBS)
+	@tools/run-fuzzers build/fuzz $(FUZZ_SECONDS)
+
+tidy:
+	@tools/setup build test tidy
+	@cmake --preset tidy
+	@cmake --build build/tidy -j $(JOBS)
+
+format:
+	@tools/check-format --fix
+
+clean:
+	@rm -rf build

@@ -1,0 +1,142 @@
+# How a box, the library, the command and the benchmarks are built.
+include_guard()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(ONCE_CCACHE ccache)
+if(ONCE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ONCE_CCACHE})
+endif()
+
+# Flags of everything that is compiled here, never of those who use the library.
+add_library(once_flags INTERFACE)
+target_compile_options(once_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+if(ONCE_WERROR)
+  target_compile_options(once_flags INTERFACE -Werror)
+endif()
+if(ONCE_SANITIZE)
+  target_compile_options(once_flags INTERFACE -fsanitize=${ONCE_SANITIZE} -fno-omit-frame-pointer
+                                              -fno-sanitize-recover=all)
+  target_link_options(once_flags INTERFACE -fsanitize=${ONCE_SANITIZE})
+endif()
+
+set_property(GLOBAL PROPERTY ONCE_BOXES "")
+set_property(GLOBAL PROPERTY ONCE_BOX_LIBS "")
+
+# once_pch(TARGET OWNER HEADER...): TARGET uses the precompiled headers of OWNER, the first of its kind.
+function(once_pch target owner)
+  if(NOT ONCE_PCH)
+    return()
+  elseif(target STREQUAL owner)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endif()
+endfunction()
+
+# once_box(NAME GLOB... [LIBS LIB...]): the sources of one box as the OBJECT library once_NAME.
+function(once_box name)
+  cmake_parse_arguments(PARSE_ARGV 1 box "" "" LIBS)
+  list(TRANSFORM box_UNPARSED_ARGUMENTS PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  if(NOT sources)
+    message(STATUS "Box ${name} has no sources")
+    return()
+  endif()
+  add_library(once_${name} OBJECT ${sources})
+  target_include_directories(once_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                 ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(once_${name} PRIVATE once_flags PUBLIC ${box_LIBS} Threads::Threads)
+  once_pch(once_${name} once_core <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional>
+           <span> <stop_token> <string> <thread> <vector>)
+  set_property(GLOBAL APPEND PROPERTY ONCE_BOXES once_${name})
+  set_property(GLOBAL APPEND PROPERTY ONCE_BOX_LIBS ${box_LIBS})
+endfunction()
+
+# once_library(NAME): all boxes as one library. A shared one shows the namespace once::v1 and nothing
+# else: the linker script says so, and the headers stay free of export macros.
+function(once_library name)
+  get_property(boxes GLOBAL PROPERTY ONCE_BOXES)
+  get_property(libs GLOBAL PROPERTY ONCE_BOX_LIBS)
+  list(REMOVE_DUPLICATES libs)
+  list(TRANSFORM boxes REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  add_library(${name} ${objects})
+  add_library(once::once ALIAS ${name})
+  target_include_directories(
+    ${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_link_libraries(${name} PRIVATE ${libs} Threads::Threads $<BUILD_INTERFACE:once_flags>)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                                           SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(BUILD_SHARED_LIBS)
+    set(map ${PROJECT_SOURCE_DIR}/cmake/once.map)
+    target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined)
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS ${map})
+  endif()
+endfunction()
+
+# once_command(NAME GLOB...): the executable `once`, on the public headers alone.
+function(once_command name)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  if(NOT sources)
+    message(STATUS "The command has no sources")
+    return()
+  endif()
+  find_package(fmt REQUIRED)
+  find_package(CLI11 REQUIRED)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE once::once once_flags fmt::fmt CLI11::CLI11)
+  once_pch(${name} ${name} <fmt/format.h> <functional> <map> <optional> <string> <vector>)
+  set_target_properties(
+    ${name} PROPERTIES OUTPUT_NAME once RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+                       INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# once_benchmarks(GLOB...): one Google Benchmark executable.
+function(once_benchmarks)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  if(NOT sources)
+    message(STATUS "No benchmarks")
+    return()
+  endif()
+  find_package(benchmark REQUIRED)
+  get_property(boxes GLOBAL PROPERTY ONCE_BOXES)
+  add_executable(once_bench ${sources})
+  target_link_libraries(once_bench PRIVATE ${boxes} once_flags benchmark::benchmark
+                                           benchmark::benchmark_main)
+endfunction()
+
+# once_fuzzers(FOLDER): one executable per FOLDER/*_fuzz.cpp. libFuzzer drives it in a fuzz build; in
+# any other, replay.cpp feeds it the corpus and random inputs of a fixed seed, as a test.
+function(once_fuzzers folder)
+  set(folder ${PROJECT_SOURCE_DIR}/${folder})
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cpp)
+  get_property(boxes GLOBAL PROPERTY ONCE_BOXES)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM target)
+    string(REGEX REPLACE "_fuzz$" "" name ${target})
+    add_executable(${target} ${source})
+    target_link_libraries(${target} PRIVATE ${boxes} once_flags)
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                               ${PROJECT_BINARY_DIR}/fuzzers)
+    if(ONCE_BUILD_FUZZ)
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    else()
+      target_sources(${target} PRIVATE ${folder}/replay.cpp)
+      add_test(NAME fuzz/${name} COMMAND ${target} ${folder}/corpus/${name})
+      set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs Once, builds tests/install/consumer against what was installed, by CMake and by
+# pkg-config, and runs it. Static: the build that is being tested; shared: one of its own.
+# Usage: install_test.sh static|shared SOURCE BUILD VERSION CXX
+set -euo pipefail
+
+kind=$1 source=$2 build=$3 version=$4 cxx=$5
+scratch=$build/install-test/$kind
+prefix=$scratch/usr
+rm -rf "$prefix" "$scratch/consumer" "$scratch/staged"
+mkdir -p "$scratch"
+
+fail() {
+  echo "install_test: $*" >&2
+  exit 1
+}
+
+if [[ $kind == shared ]]; then
+  # Unoptimised, because it is the linking that is tested here.
+  cmake -S "$source" -B "$scratch/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+    -DBUILD_SHARED_LIBS=ON -DONCE_BUILD_TESTS=OFF -DCMAKE_BUILD_TYPE=None
+  cmake --build "$scratch/build"
+  build=$scratch/build
+fi
+
+# A package is made with DESTDIR; people install with a prefix.
+DESTDIR=$scratch/staged cmake --install "$build" --prefix /usr >/dev/null
+[[ -x $scratch/staged/usr/bin/once ]] || fail "DESTDIR was not respected"
+cmake --install "$build" --prefix "$prefix" >/dev/null
+
+"$prefix/bin/once" version | grep -qF "$version" || fail "the installed command is not $version"
+! grep -rlF "$source" "$prefix/lib/cmake" "$prefix/lib/pkgconfig" "$prefix/include" ||
+  fail "installed files name the source folder"
+
+if [[ $kind == shared ]]; then
+  [[ -L $prefix/lib/libonce.so && ! -e $prefix/lib/libonce.a ]] || fail "not a shared library"
+  shown=$(nm -D --defined-only -C "$prefix/lib/libonce.so" | cut -d' ' -f3- |
+    grep -vE '^((typeinfo|typeinfo name|vtable) for )?once::v1::' || true)
+  [[ -z $shown ]] || fail "the shared library shows more than once::v1: $shown"
+else
+  [[ -f $prefix/lib/libonce.a ]] || fail "not a static library"
+fi
+
+cmake -S "$source/tests/install/consumer" -B "$scratch/consumer" -G Ninja \
+  -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build "$scratch/consumer"
+[[ $("$scratch/consumer/consumer") == "$version" ]] || fail "the consumer made by CMake failed"
+
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+[[ $(pkg-config --modversion once) == "$version" ]] || fail "once.pc has another version"
+read -ra flags <<<"$(pkg-config --cflags --libs once)"
+"$cxx" -std=c++20 "$source/tests/install/consumer/main.cpp" -o "$scratch/by-pkg-config" "${flags[@]}"
+[[ $(LD_LIBRARY_PATH=$prefix/lib "$scratch/by-pkg-config") == "$version" ]] ||
+  fail "the consumer made by pkg-config failed"

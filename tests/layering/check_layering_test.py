@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Does tools/check-layering see what it should? Each case is a small tree with one violation."""
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+CHECKER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "check-layering"
+
+CLEAN = {
+    "include/once/task.h": "#include <string>\n",
+    "include/once/zone.h": '#include "once/task.h"\n',
+    "src/core/decide.h": '#include <chrono>\n#include "once/task.h"\n',
+    "src/encoding/digest.cpp": '#include <openssl/evp.h>\n#include "core/decide.h"\n',
+    "src/store/store.h": '#include "core/decide.h"\n',
+    "src/store/memory/memory_store.h": '#include "store/store.h"\nnamespace once::store::memory {}\n',
+    "src/store/sqlite/database.cpp": '#include <sqlite3.h>\n#include <sys/file.h>\n'
+                                     '#include "encoding/digest.h"\n#include "store/store.h"\n',
+    "src/engine/worker.cpp": '#include <thread>\n// not sqlite:: nor "store/sqlite/x.h"\n'
+                             '#include "encoding/digest.h"\n#include "store/store.h"\n',
+    "src/api/zone.cpp": '#include "engine/worker.h"\n#include "once/zone.h"\n',
+    "src/open.cpp": '#include "store/memory/memory_store.h"\n#include "store/sqlite/database.h"\n'
+                    'auto x = store::memory::open();\n',
+    "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include <fmt/core.h>\n#include <unistd.h>\n'
+                    '#include "cli/output.h"\n#include "once/zone.h"\n',
+}
+
+VIOLATIONS = {
+    "public header sees the core": ("include/once/task.h", '#include "core/decide.h"'),
+    "public header sees a third party": ("include/once/task.h", "#include <nlohmann/json.hpp>"),
+    "public header sees the operating system": ("include/once/task.h", "#include <unistd.h>"),
+    "core sees encoding": ("src/core/decide.h", '#include "encoding/digest.h"'),
+    "core sees the seam": ("src/core/decide.h", '#include "store/store.h"'),
+    "core has a thread": ("src/core/decide.h", "#include <thread>"),
+    "core has a mutex": ("src/core/decide.h", "#include <mutex>"),
+    "core reads a clock": ("src/core/decide.h", "auto t = std::chrono::steady_clock::now();"),
+    "core sees the operating system": ("src/core/decide.h", "#include <sys/time.h>"),
+    "encoding sees the seam": ("src/encoding/digest.cpp", '#include "store/store.h"'),
+    "seam sees a store": ("src/store/store.h", '#include "store/sqlite/database.h"'),
+    "seam sees SQLite": ("src/store/store.h", "#include <sqlite3.h>"),
+    "a store sees another": ("src/store/memory/memory_store.h", '#include "store/sqlite/database.h"'),
+    "a store sees the engine": ("src/store/sqlite/database.cpp", '#include "engine/worker.h"'),
+    "memory sees SQLite": ("src/store/memory/memory_store.h", "#include <sqlite3.h>"),
+    "engine sees a store": ("src/engine/worker.cpp", '#include "store/sqlite/database.h"'),
+    "engine sees SQLite": ("src/engine/worker.cpp", "#include <sqlite3.h>"),
+    "engine sees NATS": ("src/engine/worker.cpp", "#include <nats/nats.h>"),
+    "engine names a store": ("src/engine/worker.cpp", "store::sqlite::open(path);"),
+    "engine declares into a store": ("src/engine/worker.cpp", "namespace once::store::sqlite {"),
+    "engine sees the public faces": ("src/engine/worker.cpp", '#include "api/zone_impl.h"'),
+    "faces see a store": ("src/api/zone.cpp", '#include "store/memory/memory_store.h"'),
+    "faces name a store": ("src/api/zone.cpp", "auto store = memory::open();"),
+    "command sees the engine": ("cli/main.cpp", '#include "engine/worker.h"'),
+    "command sees SQLite": ("cli/main.cpp", "#include <sqlite3.h>"),
+    "command sees nlohmann": ("cli/main.cpp", "#include <nlohmann/json.hpp>"),
+    "an unknown project": ("src/engine/worker.cpp", "#include <absl/strings/str_cat.h>"),
+    "an include past the roots": ("src/engine/worker.cpp", '#include "../core/decide.h"'),
+    "a file in no box": ("src/misc/strings.cpp", "int x;"),
+}
+
+
+def run(files):
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            file = pathlib.Path(root, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return subprocess.run([CHECKER, root], capture_output=True, text=True)
+
+
+class CheckLayering(unittest.TestCase):
+    def test_clean_tree_passes(self):
+        checked = run(CLEAN)
+        self.assertEqual((checked.returncode, checked.stdout), (0, ""), checked.stderr)
+
+    def test_each_violation_is_found_where_it_is(self):
+        for what, (name, line) in VIOLATIONS.items():
+            with self.subTest(what):
+                before = CLEAN.get(name, "")
+                checked = run({**CLEAN, name: before + line + "\n"})
+                self.assertEqual(checked.returncode, 1, checked.stdout + checked.stderr)
+                self.assertEqual(len(checked.stdout.splitlines()), 1, checked.stdout)
+                self.assertIn(f"{name}:{before.count(chr(10)) + 1}:", checked.stdout)
+
+    def test_empty_tree_is_no_success(self):
+        self.assertEqual(run({}).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
