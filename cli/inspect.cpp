@@ -78,8 +78,7 @@ class Story {
     row("digest", task.entry.digest);
     if (task.duplicates > 0) {
       row("duplicates",
-          fmt::format("{} of the same content answered with it",
-                      counted(task.duplicates, "publish") + (task.duplicates == 1 ? "" : "es")));
+          fmt::format("published {} more with the same content", counted(task.duplicates, "time")));
     }
     for (const auto& [name, value] : task.entry.headers) {
       row("header", fmt::format("{}={}", printable(name), printable(value)));

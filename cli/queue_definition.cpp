@@ -99,7 +99,8 @@ Result<std::optional<std::uint64_t>> start_from(const Zone& zone, const std::str
         "--from takes start, now, a sequence or a time such as 2024-05-01T09:30:00Z, not \"{}\"",
         from));
   }
-  if (*time > std::chrono::system_clock::now()) {
+  // In milliseconds: far years do not fit into the clock's own nanoseconds.
+  if (*time > std::chrono::floor<Duration>(std::chrono::system_clock::now())) {
     return invalid(fmt::format("--from {} is in the future", from));
   }
   auto first = first_since(zone, *time);

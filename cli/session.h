@@ -13,6 +13,8 @@
 
 namespace once::cli {
 
+class JsonLine;
+
 // What people script against.
 enum Exit : int {
   kDone = 0,
@@ -53,7 +55,7 @@ class Session {
 };
 
 // The fields of a failure, with those of a conflict when it is one.
-class JsonLine& add_error(JsonLine& line, const Error& error);
+JsonLine& add_error(JsonLine& line, const Error& error);
 
 // Writes one line to standard error.
 void complain(std::string_view text);

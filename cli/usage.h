@@ -15,7 +15,7 @@ std::optional<std::string> command_word(const std::vector<std::string>& argument
 // `--id=` as two words: the parser would take the next word for the value.
 std::vector<std::string> with_empty_values(std::vector<std::string> arguments);
 
-// The candidate that a typing error away from `word`, if there is one.
+// The candidate that is a typing error away from `word`, if there is one.
 std::optional<std::string> did_you_mean(std::string_view word,
                                         const std::vector<std::string>& candidates);
 

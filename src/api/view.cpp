@@ -170,11 +170,14 @@ Result<std::vector<LogEntry>> Zone::log(std::uint64_t after, std::size_t limit,
                                         std::string_view topic) const {
   if (!topic.empty())
     if (auto ok = core::check_filter(topic); !ok) return ok.error();
-  auto entries = impl_->store->read(core::Sequence{after}, limit, topic);
-  if (!entries) return entries.error();
   std::vector<LogEntry> out;
-  out.reserve(entries->size());
-  for (store::Entry& entry : *entries) out.push_back(log_entry(std::move(entry)));
+  while (out.size() < limit) {
+    auto page = impl_->store->read(core::Sequence{after}, limit - out.size(), topic);
+    if (!page) return page.error();
+    if (page->empty()) break;
+    after = page->back().sequence.value;
+    for (store::Entry& entry : *page) out.push_back(log_entry(std::move(entry)));
+  }
   return out;
 }
 

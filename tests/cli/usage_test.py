@@ -14,7 +14,7 @@ from once_command import BIN, OnceTest  # noqa: E402
 COMMANDS = [
     [], ["publish"], ["queue"], ["queue", "add"], ["queue", "list"], ["queue", "show"],
     ["queue", "remove"], ["work"], ["status"], ["list"], ["inspect"], ["log"], ["wait"],
-    ["canonical"], ["retention"], ["version"], ["completion"],
+    ["canonical"], ["retention"], ["bench"], ["version"], ["completion"],
 ]  # fmt: skip
 
 

@@ -166,7 +166,8 @@ class Work(OnceTest):
         program = self.script("signals", "grep -E '^Sig(Blk|Ign)' /proc/self/status")
         self.work("--topic", "t", "--", program)
         for line in self.ok("wait", "a").out.splitlines():
-            self.assertEqual(0, int(line.split()[1], 16), line)
+            # Without 32 and 33, which the C library keeps for itself.
+            self.assertEqual(0, int(line.split()[1], 16) & 0x7FFFFFFF, line)
 
     def test_results_of_every_kind(self):
         self.ok("queue", "add", "q", "--topic", "t")

@@ -343,7 +343,7 @@ TEST_P(QueueContract, RowsAreFilteredByQueueStateTopicAndTime) {
   const Held early = claim_one(work).value();
   publish("1", "orders.new");
   settle_as(claim_one(work).value(), State::dead);
-  pass(1min);
+  pass(10s);
   const Time later = store().wall();
   publish("2", "orders.paid");
   settle_as(claim_one(work).value(), State::dead);

@@ -91,10 +91,11 @@ TEST_F(Chaos, AWorkerKilledEverySecondLosesAndRepeatsNothing) {
 
   const auto effects = effects_in(role("").effects);
   EXPECT_EQ(effects.size(), static_cast<std::size_t>(tasks));
+  const Zone seen = zone();
   int reruns = 0;
   for (int i = 0; i < tasks; ++i) {
     const std::string id = "task-" + std::to_string(i);
-    const TaskView task = zone().inspect(id).value();
+    const TaskView task = seen.inspect(id).value();
     const QueueView& view = task.queues.at(0);
     ASSERT_EQ(view.state, State::completed) << id;
     int completions = 0;
@@ -111,9 +112,9 @@ TEST_F(Chaos, AWorkerKilledEverySecondLosesAndRepeatsNothing) {
   }
   // No more in doubt than the killed workers ran.
   EXPECT_LE(reruns, kills * worker.concurrency);
-  auto counted = zone().status().value().queues.at(0).tasks;
+  auto counted = seen.status().value().queues.at(0).tasks;
   EXPECT_EQ(counted[State::completed], static_cast<std::uint64_t>(tasks));
-  EXPECT_EQ(zone().log(0, static_cast<std::size_t>(tasks) * 2).value().size(),
+  EXPECT_EQ(seen.log(0, static_cast<std::size_t>(tasks) * 2).value().size(),
             static_cast<std::size_t>(tasks));
   EXPECT_EQ(integrity(role("").database), "ok");
   std::cout << "  " << tasks << " tasks, " << kWorkers << " workers, " << kills << " killed, "
@@ -157,6 +158,7 @@ TEST_F(Chaos, WritersReadersAndCheckpointsHammerOneFile) {
   }
 
   // Every receipt that was given stands, also after the writers were killed.
+  const Zone seen = zone();
   std::size_t fewest = SIZE_MAX;
   std::size_t most = 0;
   for (int i = 0; i < kPublishers; ++i) {
@@ -166,7 +168,7 @@ TEST_F(Chaos, WritersReadersAndCheckpointsHammerOneFile) {
     std::size_t checked = 0;
     for (const auto& [id, count] : receipts) {
       if (++checked % 37 != 0) continue;
-      EXPECT_EQ(zone().inspect(id).value().entry.id, id);
+      EXPECT_EQ(seen.inspect(id).value().entry.id, id);
     }
   }
   EXPECT_GT(fewest, 0U);
@@ -177,7 +179,7 @@ TEST_F(Chaos, WritersReadersAndCheckpointsHammerOneFile) {
   // What was running is taken over, and each task has its effect.
   worker.concurrency = 64;
   EXPECT_EQ(Child(worker).wait(), 0);
-  auto tasks = zone().status().value().queues.at(0).tasks;
+  auto tasks = seen.status().value().queues.at(0).tasks;
   std::uint64_t total = 0;
   for (const auto& [state, count] : tasks) total += count;
   EXPECT_EQ(tasks[State::completed], total);

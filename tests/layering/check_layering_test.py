@@ -23,6 +23,7 @@ CLEAN = {
                     'auto x = store::memory::open();\n',
     "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include <fmt/core.h>\n#include <unistd.h>\n'
                     '#include "cli/output.h"\n#include "once/zone.h"\n',
+    "cli/bare_sql.cpp": "#include <sqlite3.h>\n",
 }
 
 VIOLATIONS = {
@@ -51,7 +52,7 @@ VIOLATIONS = {
     "faces name a store": ("src/api/zone.cpp", "auto store = memory::open();"),
     "command sees the engine": ("cli/main.cpp", '#include "engine/worker.h"'),
     "command sees SQLite": ("cli/main.cpp", "#include <sqlite3.h>"),
-    "command sees nlohmann": ("cli/main.cpp", "#include <nlohmann/json.hpp>"),
+    "encoding sees nlohmann": ("src/encoding/digest.cpp", "#include <nlohmann/json.hpp>"),
     "an unknown project": ("src/engine/worker.cpp", "#include <absl/strings/str_cat.h>"),
     "an include past the roots": ("src/engine/worker.cpp", '#include "../core/decide.h"'),
     "a file in no box": ("src/misc/strings.cpp", "int x;"),

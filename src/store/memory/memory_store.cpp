@@ -233,6 +233,9 @@ class MemoryStore final : public Store {
     const auto found = zone_->queues.find(name);
     if (found == zone_->queues.end()) return no_queue(name);
     zone_->queues.erase(found);
+    // A queue of that name that comes later is another one.
+    for (auto& [number, worker] : zone_->workers)
+      if (worker.queue == name) worker.queue.clear();
     zone_->changed();
     return {};
   }

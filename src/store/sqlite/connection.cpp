@@ -9,7 +9,8 @@ constexpr const char* kSettings =
     "PRAGMA synchronous=FULL;"
     "PRAGMA wal_autocheckpoint=0;"
     "PRAGMA temp_store=MEMORY;"
-    "PRAGMA trusted_schema=OFF;";
+    "PRAGMA trusted_schema=OFF;"
+    "PRAGMA secure_delete=OFF;";
 constexpr const char* kWriterCache = "PRAGMA cache_size=-32768;";  // KiB
 constexpr const char* kReaderCache = "PRAGMA cache_size=-4096; PRAGMA query_only=ON;";
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kIdleReaders = 4;
 // In pages of 4 KiB. The log is copied into the database when it passes the first, and again with
 // every so many more; past the second, readers are waited for (shortly) so that it can start over.
-constexpr int kCheckpointPages = 2'000;
+constexpr int kCheckpointPages = 4'000;
 constexpr int kTruncatePages = 16'384;
 constexpr Duration kTruncateWait{100};
 constexpr Duration kCloseWait{200};
@@ -95,9 +95,11 @@ void WriteTransaction::commit() {
   const int code = sqlite3_exec(db_->handle(), "COMMIT", nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) {
     const Error error = commit_error(db_->handle(), code, database_.path_);
-    // What this connection believes of the file is not to be trusted any more.
-    open_ = false;
-    database_.drop_writer();
+    if (error.in_doubt) {
+      // What this connection believes of the file is not to be trusted any more.
+      open_ = false;
+      database_.drop_writer();
+    }
     throw Failure(error);
   }
   open_ = false;

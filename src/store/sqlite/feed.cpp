@@ -70,6 +70,7 @@ class HandOver {
 
   std::vector<Delivery> run(bool someone_gone) {
     if (someone_gone) free_gone();
+    deliveries_.reserve(std::min<std::size_t>(request_.limit, 1024));
     for (const Sequence sequence : due_again()) hand_over_again(sequence);
     hand_over_fresh();
     return std::move(deliveries_);
@@ -126,7 +127,8 @@ class HandOver {
     }
     // Nothing to hand over: the log has forgotten it.
     const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
-    while (const LedgerRow* watched = rows.watched()) set_due(transaction_, *watched, std::nullopt);
+    for (const auto& row : {rows.task, rows.own})
+      if (row && row->due) set_due(transaction_, *row, std::nullopt);
     drop_pending(transaction_, queue_, sequence);
   }
 

@@ -57,7 +57,10 @@ class OnceTest(unittest.TestCase):
     def _end(process):
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
     def once(self, *arguments, stdin=b"", **environment):
         if isinstance(stdin, str):

@@ -1,0 +1,123 @@
+"""What the system tests share: the command's harness, workers in the background, and a look at
+which processes are alive.
+"""
+
+import base64
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cli" / "support"))
+from once_command import BIN, Answer, OnceTest  # noqa: E402,F401
+
+
+def alive(pid):
+    """A zombie is not: it runs nothing and holds nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def in_state(pid, state):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == state
+
+
+def skip_loudly(test, why):
+    """Skips, and says so where a runner that hides skips shows it all the same."""
+    print(f"SKIPPED: {test.id()}: {why}", file=sys.stderr, flush=True)
+    test.skipTest(why)
+
+
+class SystemTest(OnceTest):
+    def background(self, *arguments, **options):
+        """The command with its standard error in a file, so that nobody has to read it."""
+        log = open(self.folder / f"stderr.{time.monotonic_ns()}", "w+b")
+        self.addCleanup(log.close)
+        process = self.start(*arguments, stdout=subprocess.DEVNULL, stderr=log, **options)
+        process.log = log
+        return process
+
+    def worker(self, name, *arguments, queue="q", **options):
+        return self.background("work", queue, "-q", "--worker", name, *arguments, **options)
+
+    def said(self, process):
+        process.log.seek(0)
+        return process.log.read().decode(errors="replace")
+
+    def ends(self, process, code=0, seconds=30):
+        try:
+            process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.fail(f"{process.args} has not ended after {seconds} s: {self.said(process)}")
+        self.assertEqual(code, process.returncode, self.said(process))
+
+    def queue(self, *options, name="q", topic="t"):
+        self.ok("queue", "add", name, "--topic", topic, *options)
+
+    def settle(self, *program, queue="q"):
+        """Works until the queue is empty."""
+        return self.ok("work", queue, "-q", "--until-empty", "--", *(program or ["true"]))
+
+    def story(self, task, queue="q"):
+        queues = self.ok("inspect", task, "--json").line["queues"]
+        return next(view for view in queues if view["queue"] == queue)
+
+    def outcomes(self, task):
+        return [attempt["outcome"] for attempt in self.story(task)["attempts"]]
+
+    def status(self, queue="q"):
+        lines = self.ok("status", "--json").lines
+        return next(line for line in lines if line.get("queue") == queue)
+
+    def await_workers(self, count):
+        self.until(lambda: self.status()["workers"] == count, f"{count} workers")
+
+    def raw_result(self, task):
+        return base64.b64decode(self.story(task)["raw"])
+
+    def read(self, name):
+        """What a program left in the folder; empty: nothing yet."""
+        try:
+            return (self.folder / name).read_text()
+        except FileNotFoundError:
+            return ""
+
+    def pids(self, *names):
+        """Process ids that programs leave with `echo $$ > NAME`."""
+        self.until(lambda: all(self.read(name).endswith("\n") for name in names), f"marks {names}")
+        return [int(self.read(name)) for name in names]
+
+    def gone(self, pids, seconds=30):
+        self.until(lambda: not any(map(alive, pids)), f"{pids} are gone", seconds)
+
+    def touch(self, name):
+        (self.folder / name).touch()
+
+    def snapshot(self):
+        """All that is known of every task."""
+        views = [["log"], ["list", "--limit", "100000"], ["queue", "list"], ["retention"]]
+        return [self.ok(*view, "--json").out for view in views]
+
+    def each(self, tasks):
+        """Publishes null under each id, in one batch."""
+        lines = "".join(f'{{"topic":"t","id":"{task}"}}\n' for task in tasks)
+        self.ok("publish", "--batch", "-", "-q", stdin=lines)
+
+
+def racing(commands):
+    """Starts Popen arguments (list, options) as close together as it goes."""
+    return [subprocess.Popen(command, **options) for command, options in commands]
+
+
+def without_right_to_override(command):
+    """The command without root's right to write what is read-only; as it is for anybody else."""
+    if os.geteuid() != 0:
+        return command
+    return ["setpriv", "--bounding-set=-dac_override", *command]
