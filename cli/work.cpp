@@ -81,7 +81,11 @@ int work(Session& session, const Options& options) {
                         .store = session.absolute_url()};
   const WorkerOptions worker_options{
       .concurrency = static_cast<int>(options.concurrency.value_or(1)),
-      .name = options.worker.value_or("")};
+      .name = options.worker.value_or(""),
+      .on_store = [&session](const std::optional<Error>& trouble) {
+        session.hint(trouble ? trouble->message + "; trying again until it answers"
+                             : "the store answers again");
+      }};
   if (auto sound = rehearse(*queue, program, worker_options); !sound) {
     return session.fail(sound.error());
   }
@@ -116,7 +120,7 @@ void add_work(CLI::App& root, Session& session) {
   auto* app = root.add_subcommand("work", "Run a program per task of a queue");
   auto options = std::make_shared<Options>();
   app->add_option("QUEUE", options->queue, "The queue's name")->required()->type_name("");
-  add_number(*app, "--concurrency", options->concurrency, "Programs at once (1)", 1, 10'000);
+  add_number(*app, "--concurrency", options->concurrency, "Programs at once (1)", 1, 4096);
   add_text(*app, "--worker", options->worker, "NAME", "This worker's name (host and process id)");
   app->add_flag("--until-empty", options->until_empty,
                 "End when every task of the queue is settled, later retries included");

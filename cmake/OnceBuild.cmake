@@ -112,7 +112,7 @@ endfunction()
 # once_fuzzers(FOLDER): one executable per FOLDER/*_fuzz.cpp. libFuzzer drives it in a fuzz build; in
 # any other, replay.cpp feeds it the corpus and random inputs of a fixed seed, as a test.
 function(once_fuzzers folder)
-  set(folder ${PROJECT_SOURCE_DIR}/${folder})
+  cmake_path(ABSOLUTE_PATH folder)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cpp)
   get_property(boxes GLOBAL PROPERTY ONCE_BOXES)
   foreach(source IN LISTS sources)

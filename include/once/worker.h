@@ -63,6 +63,9 @@ class Context {
 struct WorkerOptions {
   int concurrency = 1;
   std::string name{};  // empty: host and process id
+  // Told once when the store stops answering, which the worker waits out, and with none when it
+  // answers again. Called on a thread of the worker's; must not throw.
+  std::function<void(const std::optional<Error>&)> on_store{};
 };
 
 // A program run per task: body on standard input, `ONCE_...` in its environment, the result from

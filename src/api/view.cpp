@@ -88,6 +88,9 @@ Error unknown_id(std::string_view id) {
 
 Result<std::optional<store::Row>> Zone::Impl::row(const store::Entry& entry,
                                                   const Queue& queue) const {
+  const bool takes =
+      core::matches(queue.topic, entry.topic) && entry.sequence.value >= queue.from.value_or(0);
+  if (!takes) return std::optional<store::Row>{};
   const store::Row before{.entry = {.sequence = {entry.sequence.value - 1}}, .queue = queue.name};
   auto page = store->rows({.queue = queue.name}, &before, 1);
   if (!page) return page.error();
@@ -191,7 +194,8 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
   engine::Scheduler& scheduler = *impl_->scheduler;
   const auto mutex = scheduler.mutex();
   const auto condition = mutex->condition();
-  const engine::Moment deadline = scheduler.now() + limit;
+  constexpr Duration kLongest = std::chrono::hours{24 * 365};
+  const engine::Moment deadline = scheduler.now() + std::clamp(limit, Duration{0}, kLongest);
   Duration look{2};
   while (true) {
     auto row = impl_->row(**found, *definition);

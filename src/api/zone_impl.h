@@ -23,7 +23,7 @@ struct Zone::Impl {
   Result<std::optional<store::Row>> row(const store::Entry& entry, const Queue& queue) const;
 
   std::unique_ptr<store::Store> store;
-  std::shared_ptr<engine::Scheduler> scheduler;  // shared only with who made it
+  std::unique_ptr<engine::Scheduler> scheduler;
   engine::Publisher publisher;
 };
 

@@ -31,6 +31,8 @@ struct Assignment {
 // The same for every attempt of the task (and step): hex SHA-256 of zone, queue, key and step.
 std::string idempotency_key(const Assignment& assignment, std::string_view step = {});
 
+inline constexpr std::size_t kMaxResult = 1 << 20;  // what is kept of a result
+
 struct Report {
   Outcome outcome;
   bool result_cut = false;

@@ -28,7 +28,6 @@ struct Flight {
   core::Token token{};
   std::uint32_t attempt{};
   bool in_doubt = false;
-  Moment claimed_at{};
 
   // The record as last written. Changed by the keeper while it watches, by the settler after that.
   core::Stored stored{};
@@ -37,6 +36,7 @@ struct Flight {
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
   std::size_t place = kNowhere;  // among the watched ones
   Moment renewed_at{};
+  std::optional<Moment> started_at{};
   Stopped stopped = Stopped::no;
   bool busy = false;  // a renewal or a stop callback is under way
 

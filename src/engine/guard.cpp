@@ -2,8 +2,8 @@
 //
 //   idle     --job------->  running
 //   running  --stop order-->  stopping  --group empty, or grace over-->  ending  --> report, idle
-//   running  --program exited, worker gone, worker silent for a lease->  ending
-//   stopping --worker gone, worker silent for a lease----------------->  ending
+//   running  --program exited, worker gone, worker silent too long--->  ending
+//   stopping --worker gone, worker silent too long------------------->  ending
 //
 // Ending is SIGKILL for the group and for every descendant until the kernel says that there is no
 // child left. As a subreaper the guard inherits descendants whose parents died, those that called
@@ -71,7 +71,7 @@ class Received {
   }
 
   bool complete() const { return path_ != nullptr; }
-  Duration lease() const { return Duration{job_.lease_ms}; }
+  Duration silence() const { return Duration{job_.silence_ms}; }
   Duration grace() const { return Duration{job_.grace_ms}; }
 
   // In the forked child: becomes the program, or says why not.
@@ -197,7 +197,7 @@ class Watch {
   bool time_to_end() {
     if (worker_gone_) return true;
     const auto now = SteadyClock::now();
-    if (job_.lease().count() > 0 && now - heard_ >= job_.lease()) {
+    if (job_.silence().count() > 0 && now - heard_ >= job_.silence()) {
       cause_ = Cause::silent;
       return true;
     }
@@ -213,7 +213,7 @@ class Watch {
 
   int timeout() const {
     std::optional<SteadyClock::time_point> wake;
-    if (job_.lease().count() > 0) wake = heard_ + job_.lease();
+    if (job_.silence().count() > 0) wake = heard_ + job_.silence();
     if (grace_ends_) wake = wake ? std::min(*wake, *grace_ends_) : *grace_ends_;
     // Nobody reports the end of a group member that has a parent outside the group.
     if (grace_ends_ && exited_) wake = std::min(*wake, SteadyClock::now() + kGlance);

@@ -33,7 +33,7 @@ enum Passed { job_file, input, output, errors, lock, passed_count };  // lock: o
 // The job file: this, then that many strings, each ended by a NUL: the path of the program, the
 // folder of the attempt, its arguments, its environment.
 struct Job {
-  std::int64_t lease_ms{};  // zero: the worker may be silent
+  std::int64_t silence_ms{};  // how long the worker may be silent; zero: for ever
   std::int64_t grace_ms{};
   std::uint32_t arguments{};
   std::uint32_t variables{};
@@ -44,7 +44,7 @@ enum class Cause : std::int32_t {
   none,     // the program exited by itself
   stopped,  // it was asked to stop, and did
   killed,   // it was asked to stop, and had not when the grace was over
-  silent,   // the worker was silent for a lease
+  silent,   // the worker was silent for too long
 };
 
 // Guard to worker.

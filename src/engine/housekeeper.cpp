@@ -7,6 +7,7 @@ namespace once::engine {
 namespace {
 
 constexpr Duration kLook = std::chrono::seconds{15};  // between two looks at whose turn it is
+constexpr Duration kFirstLook = std::chrono::seconds{1};
 constexpr Duration kSweepEvery = std::chrono::minutes{1};
 constexpr Duration kRetireEvery = std::chrono::hours{1};
 constexpr Duration kLease = std::chrono::minutes{10};  // of one round
@@ -45,10 +46,11 @@ bool Housekeeper::ending() {
 void Housekeeper::run() {
   const auto asked_to_end = [this] { return ending(); };
   const Duty duties[] = {
-      {"sweep", kSweepEvery, [&] { static_cast<void>(sweep(store_, queue_, asked_to_end)); }},
-      {"retention", kRetireEvery, [&] { static_cast<void>(retire(store_, asked_to_end)); }},
+      {"sweep", kSweepEvery,
+       [&] { return sweep(store_, queue_, swept_to_, asked_to_end) && !ending(); }},
+      {"retention", kRetireEvery, [&] { return retire(store_, asked_to_end) && !ending(); }},
   };
-  Moment next = scheduler_.now() + kLook;
+  Moment next = scheduler_.now() + kFirstLook;
   std::unique_lock lock(*mutex_);
   while (!ending_) {
     if (scheduler_.now() < next) {
@@ -56,14 +58,15 @@ void Housekeeper::run() {
       continue;
     }
     lock.unlock();
-    for (const Duty& duty : duties) attend(duty);
+    for (const Duty& duty : duties)
+      if (!ending()) attend(duty);
     next = scheduler_.now() + kLook;
     lock.lock();
   }
 }
 
 // The election and the timetable are one record: claimed by whoever comes first once it is due,
-// then put off until the next time. A duty that failed is simply due again.
+// then put off until the next time. A duty that was not done to the end is due at once.
 void Housekeeper::attend(const Duty& duty) {
   const store::Address at{.kind = store::Address::Kind::lone, .queue = queue_, .key = duty.name};
   auto known = std::move(store_.get(std::span(&at, 1)).front());
@@ -75,19 +78,22 @@ void Housekeeper::attend(const Duty& duty) {
                      .known = std::move(*known),
                      .command = core::Claim{.worker = worker_, .member = member_, .nonce = nonce}});
   if (!claimed || claimed->decision.verdict != core::Verdict::claimed) return;
-  duty.work();
-  static_cast<void>(scribe_.write({.at = at,
-                                   .known = std::move(claimed->stored),
-                                   .command = core::Fail{.nonce = nonce, .retry_in = duty.every}}));
+  core::Command done = core::Fail{.nonce = nonce, .retry_in = duty.every};
+  if (!duty.work()) done = core::Release{.nonce = nonce};
+  // When this cannot be written, the duty is due again once its lease is over.
+  static_cast<void>(
+      scribe_.write({.at = at, .known = std::move(claimed->stored), .command = std::move(done)}));
 }
 
 Result<std::uint64_t> Housekeeper::sweep(store::Store& store, const std::string& queue,
+                                         core::Sequence& floor,
                                          const std::function<bool()>& ending) {
   std::uint64_t woken = 0;
-  core::Sequence after{};
+  core::Sequence after = floor;
   while (!ending()) {
     auto page = store.overlooked(queue, after, kPage);
     if (!page) return page.error();
+    if (after == floor) floor = page->settled;
     if (!page->sequences.empty()) {
       if (auto done = store.wake(queue, page->sequences); !done) return done.error();
       woken += page->sequences.size();

@@ -2,6 +2,8 @@
 // that the feed counts as done while the ledger does not, and the retention.
 #pragma once
 
+#include <functional>
+
 #include "engine/scheduler.h"
 #include "engine/scribe.h"
 
@@ -13,16 +15,17 @@ class Housekeeper {
               core::Member member);
   ~Housekeeper();  // ends after the page it is at
 
-  // One round on the caller's thread, without an election: what was woken.
+  // One round on the caller's thread, without an election. The sweep begins after `floor`, and moves
+  // it to where everything before is settled; it answers how many entries it woke.
   static Result<std::uint64_t> sweep(store::Store& store, const std::string& queue,
-                                     const std::function<bool()>& ending);
+                                     core::Sequence& floor, const std::function<bool()>& ending);
   static Result<Retired> retire(store::Store& store, const std::function<bool()>& ending);
 
  private:
   struct Duty {
     std::string name;
     Duration every;
-    std::function<void()> work;
+    std::function<bool()> work;  // false: it was not done to the end
   };
   void run();
   void attend(const Duty& duty);
@@ -36,6 +39,7 @@ class Housekeeper {
   Scribe scribe_;
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;
+  core::Sequence swept_to_{};
   bool ending_ = false;  // under mutex_
   std::unique_ptr<Activity> activity_;
 };

@@ -2,6 +2,8 @@
 // its own to every delivery that cannot be claimed before the feed forgets it.
 #pragma once
 
+#include <functional>
+
 #include "encoding/key_template.h"
 #include "engine/flight.h"
 #include "engine/scribe.h"
@@ -14,28 +16,39 @@ struct IntakeSettings {
   core::Member member{};
 };
 
+struct IntakeRequest {
+  std::size_t limit = 1;
+  // How many of the claims can be started at once. No more than these are entries that come again:
+  // a task that kills its worker must not use up the attempts of tasks that were claimed ahead.
+  std::size_t handlers = 1;
+  Duration wait{};         // for the first delivery
+  std::stop_token stop{};  // ends the wait
+  // Asked in the middle of the store's write, with the claims made so far: may there be one more?
+  std::function<bool(std::size_t claimed, core::StoreTime now)> allowed{};
+};
+
 // One thread at a time.
 class Intake final : private store::Claimer {
  public:
   Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, encoding::KeyTemplate key,
          IntakeSettings settings);
 
-  // Up to `limit` claims; waits for the first one for as long as `wait`. Tasks that have an attempt
-  // in doubt are claimed only while there are `handlers` to start them at once: a task that kills
-  // its worker must not use up the attempts of tasks that were claimed ahead.
-  Result<Flights> fetch(std::size_t limit, std::size_t handlers, Duration wait,
-                        std::stop_token stop);
+  struct Taken {
+    Flights flights{};
+    bool delivered = false;  // something came, if only to be set aside
+  };
+  Result<Taken> fetch(IntakeRequest request);
 
  private:
   std::optional<store::Address> address(const store::Entry& entry) override;
   std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
                                     core::Now now) override;
 
-  core::Claim command(const store::Entry& entry, const core::Nonce& nonce) const;
+  core::Claim command(const store::Entry& entry) const;
   Result<std::string> key_of(const store::Entry& entry) const;
-  std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at, Moment claimed_at);
-  Result<void> answer(std::vector<store::Delivery> unclaimed, Moment claimed_at, Flights& flights);
-  Flights recover(Moment claimed_at);
+  std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;
+  Result<void> answer(std::vector<store::Delivery> unclaimed, Flights& flights);
+  Flights recover();
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -43,13 +56,15 @@ class Intake final : private store::Claimer {
   const encoding::KeyTemplate key_;
   const IntakeSettings settings_;
 
-  // Of the fetch under way.
+  IntakeRequest request_;  // under way
+  // What the fetch under way claims, and what an earlier one may have claimed before its answer was
+  // lost.
   struct Proposal {
     core::Sequence sequence;
     core::Nonce nonce;
   };
   std::vector<Proposal> proposals_;
-  std::size_t handlers_ = 0;
+  std::vector<Proposal> unresolved_;
 };
 
 }  // namespace once::engine

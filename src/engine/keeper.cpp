@@ -28,26 +28,36 @@ Keeper::~Keeper() {
 }
 
 void Keeper::watch(Flight& flight) {
-  bool stop = false;
-  {
-    std::lock_guard lock(*mutex_);
-    flight.place = flights_.size();
-    flights_.push_back(&flight);
-    if (interrupted_) {
-      flight.stopped = Stopped::interrupted;
-      stop = true;
-    }
-    if (!activity_) activity_ = scheduler_.spawn([this] { run(); });
-    if (due(flight) < wakes_at_) wake_->notify_all();
-  }
-  if (stop) flight.stop.request_stop();
+  std::lock_guard lock(*mutex_);
+  flight.place = flights_.size();
+  flights_.push_back(&flight);
+  if (!activity_) activity_ = scheduler_.spawn([this] { run(); });
+  if (due(flight) < wakes_at_) wake_->notify_all();
+}
+
+bool Keeper::start(Flight& flight) {
+  std::lock_guard lock(*mutex_);
+  if (interrupted_ && flight.stopped == Stopped::no) flight.stopped = Stopped::interrupted;
+  if (flight.stopped != Stopped::no) return false;
+  flight.started_at = scheduler_.now();
+  if (due(flight) < wakes_at_) wake_->notify_all();
+  return true;
+}
+
+std::size_t Keeper::held_at(core::StoreTime time) const {
+  std::lock_guard lock(*mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(flights_.begin(), flights_.end(), [&](const Flight* flight) {
+        return flight->stopped == Stopped::no &&
+               time < flight->stored.stamp + flight->stored.record.lease;
+      }));
 }
 
 void Keeper::unwatch(std::span<Flight* const> flights) {
   std::lock_guard lock(*mutex_);
   for (Flight* flight : flights) {
     while (flight->busy) idle_->wait();
-    if (flight->place == Flight::kNowhere) continue;  // never started
+    if (flight->place == Flight::kNowhere) continue;  // done before
     flights_.back()->place = flight->place;
     flights_[flight->place] = flights_.back();
     flights_.pop_back();
@@ -78,14 +88,16 @@ void Keeper::stop_all(const std::vector<Flight*>& flights) {
   std::lock_guard lock(*mutex_);
   for (Flight* flight : flights) flight->busy = false;
   idle_->notify_all();
+  wake_->notify_all();
 }
 
 Moment Keeper::due(const Flight& flight) const {
   const core::Policy& policy = scribe_.policy();
   if (flight.busy || flight.stopped == Stopped::lost) return Moment::max();
   const Moment renewal = std::max<Moment>(flight.renewed_at + policy.lease / 3, not_before_);
-  if (policy.timeout == Duration{0} || flight.stopped != Stopped::no) return renewal;
-  return std::min<Moment>(renewal, flight.claimed_at + policy.timeout);
+  if (policy.timeout == Duration{0} || !flight.started_at || flight.stopped != Stopped::no)
+    return renewal;
+  return std::min<Moment>(renewal, *flight.started_at + policy.timeout);
 }
 
 void Keeper::run() {
@@ -103,8 +115,8 @@ void Keeper::run() {
     std::vector<Flight*> renewing;
     for (Flight* flight : flights_) {
       if (due(*flight) > now) continue;
-      if (policy.timeout > Duration{0} && flight->stopped == Stopped::no &&
-          flight->claimed_at + policy.timeout <= now) {
+      if (policy.timeout > Duration{0} && flight->started_at && flight->stopped == Stopped::no &&
+          *flight->started_at + policy.timeout <= now) {
         flight->stopped = Stopped::timed_out;
         stopping.push_back(flight);
       } else {
@@ -123,13 +135,17 @@ void Keeper::renew(const std::vector<Flight*>& flights) {
   if (flights.empty()) return;
   const Moment now = scheduler_.now();
   std::vector<Intent> intents;
-  for (const Flight* flight : flights)
-    intents.push_back({.at = flight->address,
-                       .known = flight->stored,
-                       .command = core::Renew{.nonce = flight->nonce,
-                                              .spent = elapsed(flight->claimed_at, now),
-                                              .grace = grace_},
-                       .handle = flight->handle});
+  {
+    std::lock_guard lock(*mutex_);
+    for (const Flight* flight : flights)
+      intents.push_back(
+          {.at = flight->address,
+           .known = flight->stored,
+           .command = core::Renew{.nonce = flight->nonce,
+                                  .spent = elapsed(flight->started_at.value_or(now), now),
+                                  .grace = grace_},
+           .handle = flight->handle});
+  }
   auto written = scribe_.write(std::move(intents));
   std::vector<Flight*> stopping;
   {
@@ -138,12 +154,11 @@ void Keeper::renew(const std::vector<Flight*>& flights) {
       Flight& flight = *flights[i];
       if (!written[i]) {  // the store is away: the handler runs on, the next renewal decides
         not_before_ = now + std::min<Duration>(scribe_.policy().lease / 9, Duration{1000});
-        flight.busy = false;
-        continue;
+      } else {
+        if (written[i]->stored) flight.stored = std::move(*written[i]->stored);
+        flight.renewed_at = now;
       }
-      if (written[i]->stored) flight.stored = std::move(*written[i]->stored);
-      flight.renewed_at = now;
-      if (written[i]->decision.verdict == core::Verdict::fenced) {
+      if (written[i] && written[i]->decision.verdict == core::Verdict::fenced) {
         flight.stopped = Stopped::lost;
         stopping.push_back(&flight);
       } else if (interrupted_ && flight.stopped == Stopped::no) {

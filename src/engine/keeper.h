@@ -1,6 +1,6 @@
-// Keeps the leases of running claims: renews each at a third of its lease, asks a handler to stop
-// when its lease is lost or its time is up. Per claim one write is in flight at a time: unwatch()
-// waits for a renewal.
+// Keeps the leases of claims, begun or not: renews each at a third of its lease, asks a handler to
+// stop when its lease is lost or its time is up. Per claim one write is in flight at a time:
+// unwatch() waits for a renewal.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,15 @@ class Keeper {
   ~Keeper();
 
   void watch(Flight& flight);
+  // The handler begins now, and the queue's timeout with it. False: it must not, the claim is lost
+  // or the worker interrupted.
+  bool start(Flight& flight);
   // After this the keeper does not touch them any more, and `stopped` says what it did.
   void unwatch(std::span<Flight* const> flights);
   // Asks all watched handlers to stop, and those that come.
   void interrupt();
+  // How many of the watched claims hold at that time.
+  std::size_t held_at(core::StoreTime time) const;
 
  private:
   void run();

@@ -37,9 +37,12 @@ using guard::Notice;
 using guard::Order;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxResult = 1 << 20;
-constexpr int kDataError = 65;  // EX_DATAERR
-constexpr int kIoError = 74;    // EX_IOERR
+// A worker that stops in its tracks renewed its lease up to a third of it before its last heartbeat.
+// A guard that ends the program after half a lease of silence is done before anyone may take over.
+constexpr int kHeartbeats = 10;  // per lease
+constexpr int kSilence = 2;      // this part of a lease
+constexpr int kDataError = 65;   // EX_DATAERR
+constexpr int kIoError = 74;     // EX_IOERR
 
 // What every attempt of a worker shares.
 struct Prepared {
@@ -207,7 +210,7 @@ class Attempt {
     const auto& arguments = prepared_.program.command;
     const auto variables = environment(prepared_.inherited, assignment_, prepared_.program, folder);
     guard::Job job;
-    job.lease_ms = std::max<Duration::rep>(assignment_.lease.count(), 0);
+    job.silence_ms = std::max<Duration::rep>(assignment_.lease.count() / kSilence, 0);
     job.grace_ms = std::max<Duration::rep>(prepared_.program.grace.count(), 0);
     job.arguments = static_cast<std::uint32_t>(arguments.size());
     job.variables = static_cast<std::uint32_t>(variables.size());
@@ -224,7 +227,7 @@ class Attempt {
 
   // Until the guard has said its last word, or is gone.
   void converse(const GuardProcess& guard, int stop_event) {
-    const auto pause = std::max(assignment_.lease / 3, Duration{1});
+    const auto pause = std::max(assignment_.lease / kHeartbeats, Duration{1});
     const bool beats = assignment_.lease.count() > 0;
     auto next_beat = SteadyClock::now() + pause;
     bool stop_wanted = false;
@@ -299,7 +302,8 @@ class Attempt {
       case Cause::killed:
         return " because it went on for " + std::to_string(prepared_.program.grace.count()) +
                " ms after it was asked to stop";
-      case Cause::silent: return " by its guard, which heard nothing from the worker for a lease";
+      case Cause::silent:
+        return " by its guard, which heard nothing from the worker for half a lease";
     }
     return {};
   }

@@ -51,6 +51,6 @@ class Scheduler {
 };
 
 // std::jthread, std::condition_variable, the steady clock, getrandom.
-std::shared_ptr<Scheduler> thread_scheduler();
+std::unique_ptr<Scheduler> thread_scheduler();
 
 }  // namespace once::engine

@@ -1,11 +1,6 @@
 #include "engine/settler.h"
 
 namespace once::engine {
-namespace {
-
-constexpr std::size_t kMaxResult = 1 << 20;
-
-}  // namespace
 
 Settler::Settled Settler::settle(Flights flights) {
   std::vector<Flight*> all;
@@ -48,9 +43,10 @@ core::Command Settler::command(const Flight& flight) {
         .result = Body::bytes(std::string(outcome.result().text().substr(0, kMaxResult))),
         .result_cut = true};
   }
-  if (flight.stopped == Stopped::interrupted)
+  const bool verdict = outcome.kind() == Outcome::Kind::dead;
+  if (flight.stopped == Stopped::interrupted && !verdict)
     return core::Release{.nonce = flight.nonce, .started = true, .error = outcome.why()};
-  if (flight.stopped == Stopped::timed_out)
+  if (flight.stopped == Stopped::timed_out && !verdict)
     return core::Doubt{.nonce = flight.nonce,
                        .ending = core::Ending::timed_out,
                        .error = outcome.why(),

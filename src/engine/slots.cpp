@@ -1,5 +1,6 @@
 #include "engine/slots.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace once::engine {
@@ -25,7 +26,7 @@ Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std:
       scribe_(store, slot_policy(queue)),
       keeper_(scheduler, scribe_, Duration{0}) {}
 
-Slots::~Slots() { release(); }
+Slots::~Slots() { keep(0); }
 
 store::Address Slots::address(std::size_t slot) const {
   return {
@@ -46,10 +47,14 @@ Result<std::size_t> Slots::hold(std::size_t want) {
   auto found = store_.get(addresses);
   for (std::size_t slot = 0; slot < count_ && held_.size() < want; ++slot) {
     if (!found[slot]) return found[slot].error();
+    const bool mine = std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
+      return held->address == addresses[slot];
+    });
+    if (mine) continue;
     auto flight = std::make_unique<Flight>();
     scheduler_.random_bytes(flight->nonce.bytes.data(), flight->nonce.bytes.size());
     flight->address = addresses[slot];
-    flight->claimed_at = flight->renewed_at = scheduler_.now();
+    flight->renewed_at = scheduler_.now();
     auto written = scribe_.write(
         {.at = addresses[slot],
          .known = std::move(*found[slot]),
@@ -64,18 +69,19 @@ Result<std::size_t> Slots::hold(std::size_t want) {
   return held_.size();
 }
 
-void Slots::release() {
-  std::vector<Flight*> all;
+void Slots::keep(std::size_t count) {
+  if (held_.size() <= count) return;
+  std::vector<Flight*> others;
   std::vector<Intent> intents;
-  for (const auto& slot : held_) all.push_back(slot.get());
-  keeper_.unwatch(all);
-  for (const Flight* slot : all)
+  for (std::size_t i = count; i < held_.size(); ++i) others.push_back(held_[i].get());
+  keeper_.unwatch(others);
+  for (const Flight* slot : others)
     intents.push_back({.at = slot->address,
                        .known = slot->stored,
                        .command = core::Release{.nonce = slot->nonce}});
   // A slot that cannot be given back now is free when its lease is over.
   static_cast<void>(scribe_.write(std::move(intents)));
-  held_.clear();
+  held_.resize(count);
 }
 
 }  // namespace once::engine

@@ -17,7 +17,9 @@ class Slots {
 
   // Tries to hold `want` slots, never waits for one, and says how many are held. One thread.
   Result<std::size_t> hold(std::size_t want);
-  void release();
+  // How many of them hold at that time: one whose lease went by may be another worker's by now.
+  std::size_t held_at(core::StoreTime time) const { return keeper_.held_at(time); }
+  void keep(std::size_t count);  // gives back the others
 
  private:
   store::Address address(std::size_t slot) const;

@@ -98,6 +98,6 @@ class ThreadScheduler final : public Scheduler {
 
 }  // namespace
 
-std::shared_ptr<Scheduler> thread_scheduler() { return std::make_shared<ThreadScheduler>(); }
+std::unique_ptr<Scheduler> thread_scheduler() { return std::make_unique<ThreadScheduler>(); }
 
 }  // namespace once::engine

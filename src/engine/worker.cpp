@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <system_error>
 
 #include "encoding/digest.h"
 #include "encoding/json.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::size_t kBatch = 512;
 constexpr Duration kIdleWait = std::chrono::seconds{30};  // of one fetch; it ends early by itself
+// A handler that was told to stop is recorded before its lease goes by.
+constexpr Duration kMargin = std::chrono::seconds{1};
 constexpr Duration kEmptyLook{50};   // between two looks at whether all is settled
 constexpr Duration kSlotLook{100};   // between two looks at whether a slot is free
 constexpr Duration kStoreAway{250};  // between two tries while the store does not answer
@@ -48,7 +51,7 @@ Worker::Worker(store::Store& store, Scheduler& scheduler, WorkerSettings setting
       zone_(store.uuid()),
       membership_(std::move(membership)),
       scribe_(store, core::policy_of(settings_.queue)),
-      keeper_(scheduler, scribe_, settings_.grace),
+      keeper_(scheduler, scribe_, settings_.grace + std::max(kMargin, settings_.queue.lease / 3)),
       settler_(scheduler, scribe_, keeper_),
       intake_(
           store, scheduler, scribe_, std::move(key),
@@ -65,7 +68,6 @@ Worker::Worker(store::Store& store, Scheduler& scheduler, WorkerSettings setting
 Worker::~Worker() = default;
 
 void Worker::interrupt() {
-  interrupted_ = true;
   interrupt_.request_stop();
   keeper_.interrupt();
 }
@@ -73,47 +75,60 @@ void Worker::interrupt() {
 // --- Intake ---------------------------------------------------------------------------------
 
 Result<bool> Worker::run_one() {
-  auto flights = next(1, Duration{0}, {});
-  if (!flights) return flights.error();
-  if (flights->empty()) return false;
-  Report& report = (*flights)[0]->report.emplace(call(*(*flights)[0]));
-  const std::optional<Error> never_started = report.never_started;
-  const Settler::Settled settled = settler_.settle(std::move(*flights));
-  if (settled.error) return *settled.error;
-  if (never_started) return *never_started;
-  return true;
+  {
+    std::lock_guard lock(*mutex_);
+    ending_ = true;  // recording is tried for a while, not for ever
+    failure_.reset();
+  }
+  while (!interrupt_.stop_requested()) {
+    auto taken = next(1, Duration{0}, {});
+    if (!taken) return taken.error();
+    if (!taken->delivered) break;
+    if (taken->flights.empty()) continue;  // set aside: look for another one
+    for (auto& flight : taken->flights) run_here(std::move(flight));
+    if (slots_) slots_->keep(0);
+    std::lock_guard lock(*mutex_);
+    if (failure_) return *failure_;
+    return true;
+  }
+  if (slots_) slots_->keep(0);
+  return false;
 }
 
 Result<void> Worker::run(Until until, std::stop_token stop) {
   Housekeeper housekeeper(store_, scheduler_, settings_.queue.name, settings_.name,
                           membership_->number());
-  // Both kinds of stop end the waits below.
-  std::stop_source ending;
-  const auto end = [&] {
-    ending.request_stop();
-    std::lock_guard lock(*mutex_);
-    space_->notify_all();
-  };
-  std::stop_callback on_stop(stop, end);
-  std::stop_callback on_interrupt(interrupt_.get_token(), end);
-
   {
     std::lock_guard lock(*mutex_);
-    no_more_ = handlers_gone_ = false;
+    ending_ = no_more_ = handlers_gone_ = false;
     failure_.reset();
+    end_ = {};
   }
+  const auto end = [this] {
+    end_.request_stop();
+    std::lock_guard lock(*mutex_);
+    ending_ = true;
+    space_->notify_all();
+    done_->notify_all();
+  };
+  std::optional<std::stop_callback<decltype(end)>> on_stop(std::in_place, stop, end);
+  std::optional<std::stop_callback<decltype(end)>> on_interrupt(std::in_place,
+                                                                interrupt_.get_token(), end);
   std::unique_ptr<Activity> settling;
   if (!alone()) settling = scheduler_.spawn([this] { run_settler(); });
-  Result<void> taken_in = take_in(until, ending.get_token());
+  Result<void> taken_in = take_in(until, end_.get_token());
+  std::size_t running = 0;
   {
     std::lock_guard lock(*mutex_);
-    no_more_ = true;
+    ending_ = no_more_ = true;
     // Claimed ahead and not begun: given back, not counted as an attempt.
+    running = in_flight_ - ready_.size();
     for (auto& flight : ready_) reported_.push_back(std::move(flight));
     ready_.clear();
     work_->notify_all();
     done_->notify_all();
   }
+  if (slots_) slots_->keep(running);
   handlers_.clear();
   {
     std::lock_guard lock(*mutex_);
@@ -121,7 +136,7 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
     done_->notify_all();
   }
   settling.reset();
-  if (slots_) slots_->release();
+  if (slots_) slots_->keep(0);
   if (failure_) return *failure_;
   return taken_in;
 }
@@ -132,53 +147,60 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
     std::size_t free = 0;
     {
       std::unique_lock lock(*mutex_);
-      while (in_flight_ >= room && !stop.stop_requested() && !failure_) space_->wait();
-      if (stop.stop_requested() || failure_) return {};
+      while (in_flight_ >= room && !stop.stop_requested()) space_->wait();
+      if (stop.stop_requested()) return {};
       free = room - in_flight_;
     }
-    const Duration wait = until == Until::empty ? kEmptyLook : kIdleWait;
-    auto flights = next(free, wait, stop);
-    if (!flights) {
-      if (!flights.error().retryable) return flights.error();
+    auto taken = next(free, until == Until::empty ? kEmptyLook : kIdleWait, stop);
+    if (!taken) {
+      if (!taken.error().retryable) return taken.error();
+      heard(taken.error());
       pause(kStoreAway, stop);
       continue;
     }
-    if (flights->empty()) {
-      if (until != Until::empty || stop.stop_requested()) continue;
+    heard({});
+    if (taken->flights.empty()) {
+      if (until != Until::empty || taken->delivered || stop.stop_requested()) continue;
       auto settled = all_settled();
       if (settled && *settled) return {};
       if (!settled && !settled.error().retryable) return settled.error();
       continue;
     }
     if (alone()) {
-      run_here(std::move(*flights));
+      for (auto& flight : taken->flights) run_here(std::move(flight));
       continue;
     }
+    for (const auto& flight : taken->flights) keeper_.watch(*flight);
     std::lock_guard lock(*mutex_);
-    in_flight_ += flights->size();
-    for (auto& flight : *flights) ready_.push_back(std::move(flight));
+    in_flight_ += taken->flights.size();
+    for (auto& flight : taken->flights) ready_.push_back(std::move(flight));
     wake_handler();
   }
 }
 
-Result<Flights> Worker::next(std::size_t free, Duration wait, std::stop_token stop) {
+Result<Intake::Taken> Worker::next(std::size_t free, Duration wait, std::stop_token stop) {
   std::size_t busy = 0;
   {
     std::lock_guard lock(*mutex_);
     busy = in_flight_;
   }
+  IntakeRequest request{.wait = wait, .stop = stop};
   if (slots_) {
     auto held = slots_->hold(std::min(busy + free, settings_.concurrency));
     if (!held) return held.error();
     free = *held > busy ? std::min(free, *held - busy) : 0;
     if (free == 0) {
       if (wait > Duration{0}) pause(std::min(wait, kSlotLook), stop);
-      return Flights{};
+      return Intake::Taken{};
     }
+    // A pause may have let a slot go by since it was looked at.
+    request.allowed = [this, busy](std::size_t claimed, core::StoreTime now) {
+      return busy + claimed < slots_->held_at(now);
+    };
   }
-  const std::size_t handlers =
-      settings_.concurrency > busy ? settings_.concurrency - busy : std::size_t{0};
-  return intake_.fetch(std::min(free, kBatch), handlers, wait, stop);
+  request.limit = std::min(free, kBatch);
+  request.handlers = settings_.concurrency > busy ? settings_.concurrency - busy : 0;
+  return intake_.fetch(std::move(request));
 }
 
 // Later retries, scheduled tasks and what other workers run are waited for; held ones are not.
@@ -197,7 +219,24 @@ Result<bool> Worker::all_settled() {
 void Worker::pause(Duration how_long, std::stop_token stop) {
   const Moment until = scheduler_.now() + how_long;
   std::lock_guard lock(*mutex_);
-  while (!stop.stop_requested() && !failure_ && scheduler_.now() < until) space_->wait(until);
+  while (!stop.stop_requested() && scheduler_.now() < until) space_->wait(until);
+}
+
+void Worker::heard(const std::optional<Error>& trouble) {
+  {
+    std::lock_guard lock(*mutex_);
+    if (store_away_ == trouble.has_value()) return;
+    store_away_ = trouble.has_value();
+  }
+  if (settings_.on_store) settings_.on_store(trouble);
+}
+
+void Worker::fail(Error why) {
+  if (!failure_) failure_ = std::move(why);
+  ending_ = true;
+  // The callbacks of this token belong to the store's wait and to nothing that takes mutex_.
+  end_.request_stop();
+  space_->notify_all();
 }
 
 // --- Run ------------------------------------------------------------------------------------
@@ -210,8 +249,15 @@ void Worker::wake_handler() {
     waking_ = true;
     work_->notify_one();
   } else if (handlers_.size() < settings_.concurrency) {
-    waking_ = true;
-    handlers_.push_back(scheduler_.spawn([this] { run_handlers(); }));
+    try {
+      handlers_.push_back(scheduler_.spawn([this] { run_handlers(); }));
+      waking_ = true;
+    } catch (const std::system_error& refused) {
+      // Those that there are go on; without any, what was claimed is given back.
+      if (handlers_.empty())
+        fail({.code = Code::failed,
+              .message = std::string("no thread could be started: ") + refused.what()});
+    }
   }
 }
 
@@ -230,31 +276,31 @@ void Worker::run_handlers() {
     ready_.pop_front();
     wake_handler();
     lock.unlock();
-    flight->report = call(*flight);
+    call(*flight);
     lock.lock();
-    if (flight->report->never_started && !failure_) {
-      failure_ = flight->report->never_started;
-      space_->notify_all();
-    }
+    if (flight->report && flight->report->never_started) fail(*flight->report->never_started);
     reported_.push_back(std::move(flight));
     if (reported_.size() == 1) done_->notify_one();
   }
 }
 
 // One at a time needs no other thread: two hand-overs less per task.
-void Worker::run_here(Flights flights) {
-  Flight& flight = *flights[0];
-  flight.report = call(flight);
+void Worker::run_here(std::unique_ptr<Flight> flight) {
+  keeper_.watch(*flight);
+  call(*flight);
   {
     std::lock_guard lock(*mutex_);
     ++in_flight_;
-    if (flight.report->never_started) failure_ = flight.report->never_started;
+    if (flight->report && flight->report->never_started) fail(*flight->report->never_started);
   }
-  record(std::move(flights));
+  Flights one;
+  one.push_back(std::move(flight));
+  record(std::move(one));
 }
 
-Report Worker::call(Flight& flight) {
-  keeper_.watch(flight);
+// Leaves no report when the handler may not begin any more.
+void Worker::call(Flight& flight) {
+  if (!keeper_.start(flight)) return;
   Assignment assignment{.task = flight.task,
                         .sequence = flight.sequence,
                         .digest = flight.digest,
@@ -271,11 +317,12 @@ Report Worker::call(Flight& flight) {
   if (settings_.queue.timeout > Duration{0})
     assignment.deadline = store_.wall() + settings_.queue.timeout;
   try {
-    return settings_.handler(assignment);
+    flight.report = settings_.handler(assignment);
   } catch (const std::exception& thrown) {
-    return {.outcome = Outcome::failed(thrown.what())};
+    flight.report = {.outcome = Outcome::failed(thrown.what())};
   } catch (...) {
-    return {.outcome = Outcome::failed("the handler threw something that is no std::exception")};
+    flight.report = {.outcome =
+                         Outcome::failed("the handler threw something that is no std::exception")};
   }
 }
 
@@ -301,17 +348,20 @@ void Worker::record(Flights flights) {
     const std::size_t count = flights.size();
     Settler::Settled settled = settler_.settle(std::move(flights));
     flights = std::move(settled.unwritten);
+    heard(settled.error);
     std::lock_guard lock(*mutex_);
     in_flight_ -= count - flights.size();
     space_->notify_all();
     if (flights.empty()) return;
-    const bool wanted = !no_more_ && !interrupted_ && settled.error->retryable;
-    if (!wanted && scheduler_.now() >= began + kGiveUp) {
+    const bool hopeless = settled.error->code == Code::not_found;  // the queue is gone
+    const bool late = scheduler_.now() >= began + kGiveUp;
+    if (hopeless || (late && (ending_ || !settled.error->retryable))) {
       in_flight_ -= flights.size();
-      failure_ = settled.error;
-      failure_->message =
-          std::to_string(flights.size()) +
-          " task(s) ran and could not be recorded; they count as in doubt: " + failure_->message;
+      Error error = *settled.error;
+      error.message = std::to_string(flights.size()) +
+                      " task(s) could not be recorded and count as in doubt: " + error.message;
+      error.in_doubt = true;
+      fail(std::move(error));
       return;
     }
     done_->wait(scheduler_.now() + kStoreAway);

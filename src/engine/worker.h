@@ -4,7 +4,6 @@
 // doubt than it ran.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <stop_token>
@@ -22,7 +21,8 @@ struct WorkerSettings {
   Handler handler{};
   std::size_t concurrency = 1;
   std::string name{};
-  Duration grace{};  // how long a handler may take to end after its stop token fired
+  std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
+  Duration grace{10'000};  // how long a handler may take to end after its stop token fired
 };
 
 class Worker {
@@ -43,14 +43,16 @@ class Worker {
 
   // Intake.
   Result<void> take_in(Until until, std::stop_token stop);
-  Result<Flights> next(std::size_t free, Duration wait, std::stop_token stop);
+  Result<Intake::Taken> next(std::size_t free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();
   void pause(Duration how_long, std::stop_token stop);
+  void heard(const std::optional<Error>& trouble);  // what the store answered
+  void fail(Error why);  // with mutex_ held: the first reason counts, and ends the intake
   // Run.
   void run_handlers();
   void wake_handler();
-  void run_here(Flights flights);
-  Report call(Flight& flight);
+  void run_here(std::unique_ptr<Flight> flight);
+  void call(Flight& flight);
   bool alone() const { return settings_.concurrency == 1 && settings_.queue.window == 0; }
   // Settle.
   void run_settler();
@@ -66,8 +68,7 @@ class Worker {
   Settler settler_;
   Intake intake_;
   std::unique_ptr<Slots> slots_;  // with max-running only
-  std::atomic<bool> interrupted_ = false;
-  std::stop_source interrupt_;  // ends waits
+  std::stop_source interrupt_;
 
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> work_;   // handlers: something is ready
@@ -78,10 +79,13 @@ class Worker {
   Flights reported_;
   std::size_t in_flight_ = 0;  // claimed and not settled
   std::size_t idle_handlers_ = 0;
-  bool waking_ = false;   // a handler has been woken and has not looked yet
+  bool waking_ = false;  // a handler has been woken and has not looked yet
+  bool store_away_ = false;
+  bool ending_ = false;   // a stop was asked for, or there is a failure
   bool no_more_ = false;  // intake is over: handlers end when nothing is ready
   bool handlers_gone_ = false;
   std::optional<Error> failure_;  // why the worker must stop
+  std::stop_source end_;          // ends the intake's waits; anew with each run
   std::vector<std::unique_ptr<Activity>> handlers_;
 };
 

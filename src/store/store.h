@@ -140,9 +140,10 @@ struct Delivery {
 struct Fetch {
   std::string queue{};
   std::size_t limit = 1;
+  std::size_t again = SIZE_MAX;  // how many of them may be entries that were handed over before
   Claimer* claimer = nullptr;
   Duration wait{};         // how long to wait for the first one; zero: do not
-  std::stop_token stop{};  // ends the wait
+  std::stop_token stop{};  // ends the wait; once it is requested, nothing is handed over
 };
 
 struct Settlement {
@@ -168,6 +169,8 @@ class Feed {
   struct Overlooked {
     std::vector<Sequence> sequences{};
     Sequence next{};
+    Sequence
+        settled{};  // all entries after `after` and up to this one are settled; at least `after`
   };
   virtual Result<Overlooked> overlooked(std::string_view queue, Sequence after,
                                         std::size_t limit) = 0;
@@ -231,7 +234,7 @@ class Meta {
   // Rows in (queue, sequence) order; `after` is the last row of the page before.
   struct Page {
     std::vector<Row> rows{};
-    bool more = false;
+    bool more = false;  // there may be
   };
   virtual Result<Page> rows(const RowFilter& filter, const Row* after, std::size_t limit) = 0;
 

@@ -418,6 +418,22 @@ TEST_P(FeedContract, AClockThatIsSetBackLosesNothing) {
       swap(held.at, held.stored.revision, record_of(held.entry, State::completed)).written);
 }
 
+TEST_P(FeedContract, NoMoreOfThoseHandedOverBeforeComeThanAreAskedFor) {
+  publish_many(3, "before");
+  EXPECT_THAT(drain("work"), SizeIs(3));
+  pass(queue_.lease);
+  publish_many(3, "fresh");
+  std::vector<std::string> seen;
+  while (true) {
+    const auto some = ids(store().fetch({.queue = "work", .limit = 10, .again = 0}).value());
+    if (some.empty()) break;
+    seen.insert(seen.end(), some.begin(), some.end());
+  }
+  EXPECT_THAT(seen, ElementsAre("fresh-1", "fresh-2", "fresh-3"));
+  EXPECT_THAT(store().fetch({.queue = "work", .limit = 10, .again = 1}).value(), SizeIs(1));
+  EXPECT_THAT(drain("work"), SizeIs(2)) << "the others are still there";
+}
+
 // --- What was overlooked ----------------------------------------------------------------------
 
 TEST_P(FeedContract, NothingIsOverlookedWhileTheFeedStillHasIt) {
@@ -460,6 +476,30 @@ TEST_P(FeedContract, OverlookedEntriesComeInPages) {
   const auto all = overlooked("work");
   EXPECT_THAT(all, SizeIs(7));
   for (const std::size_t page : {1U, 2U, 3U, 7U, 8U}) EXPECT_EQ(overlooked("work", page), all);
+}
+
+TEST_P(FeedContract, UpToWhereEverythingIsSettledIsKnown) {
+  const Entry first = completed_task(queue_, "1").entry;
+  const Entry second = completed_task(queue_, "2").entry;
+  const auto settled = [&](Sequence after) {
+    return store().overlooked("work", after, 100).value().settled;
+  };
+  EXPECT_GE(settled({}), second.sequence);
+
+  const Entry third = publish("3");
+  const Held held = claim_one(queue_).value();
+  const Entry fourth = completed_task(queue_, "4").entry;
+  EXPECT_GE(settled({}), second.sequence);
+  EXPECT_LT(settled({}), third.sequence) << "it still runs";
+  EXPECT_GE(settled(first.sequence), second.sequence);
+  EXPECT_LT(settled(first.sequence), third.sequence);
+  EXPECT_EQ(settled(second.sequence), second.sequence);
+  EXPECT_GE(settled(third.sequence), fourth.sequence);
+
+  settle_as(held, State::dead);
+  const Entry fifth = publish("5");
+  EXPECT_GE(settled({}), fourth.sequence);
+  EXPECT_LT(settled({}), fifth.sequence) << "nobody has been handed it";
 }
 
 TEST_P(FeedContract, AWokenEntryIsHandedOverAgain) {

@@ -135,8 +135,11 @@ TEST_F(LifeOfATask, WorkerDiesWhenADeadLetterIsRecorded) {
   EXPECT_EQ(run("worker", "kill_after:swap:1"), kKilled);
   EXPECT_EQ(run("worker"), 0);
   EXPECT_EQ(effects(), 0);
-  for (const QueueView& queue : zone().inspect("a").value().queues)
-    if (queue.queue == "last") EXPECT_EQ(queue.state, State::dead);
+  for (const QueueView& queue : zone().inspect("a").value().queues) {
+    if (queue.queue == "last") {
+      EXPECT_EQ(queue.state, State::dead);
+    }
+  }
 }
 
 TEST_F(LifeOfATask, WorkerDiesBetweenADuplicateKeyAndItsRecord) {

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-constexpr int kMutationsPerInput = 500;
+constexpr int kMutationsPerInput = 2000;
 constexpr std::size_t kNoiseSize = 64;
 
 void feed(const std::string& input) {

@@ -199,7 +199,7 @@ TEST(WorkerSuspended, for_a_lease_loses_its_program) {
   worker.signal(SIGCONT);
   EXPECT_TRUE(eventually([&] {
     return contents(marks.path() / "report.0") ==
-           "killed by SIGKILL by its guard, which heard nothing from the worker for a lease.";
+           "killed by SIGKILL by its guard, which heard nothing from the worker for half a lease.";
   })) << contents(marks.path() / "report.0");
 }
 

@@ -5,28 +5,33 @@ import signal
 import sys
 import time
 import unittest
+from datetime import datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
-from real_processes import SystemTest, alive, in_state, parent_of  # noqa: E402
+from real_processes import SystemTest, alive, parent_of  # noqa: E402
 
-# The first attempt hangs with a child, and a grandchild in a session of its own; all hold effect.lock
-# for as long as they live. Later attempts see whether anybody still does.
+# The first attempt at task a hangs with a child, and a grandchild in a session of its own; all hold
+# a lock for as long as they live. Later attempts see whether anybody still does.
 HANGS_ONCE = """
-exec 9> effect.lock
+exec 9> "effect.$ONCE_ID"
 flock -n 9 || touch overlap
-if [ "$ONCE_ATTEMPT" = 1 ]; then
+if [ "$ONCE_ID$ONCE_ATTEMPT" = a1 ]; then
   trap '' TERM HUP INT
   sleep 1000 & echo $! > child
   (setsid sh -c 'trap "" TERM HUP; echo $$ > escaped; while :; do sleep 1000; done' &)
   echo $$ > program
   while :; do sleep 1000; done
 fi
-echo $$ > successor
+echo $$ > "successor.$ONCE_ID"
 until [ -e go ]; do sleep 0.01; done
 echo "$ONCE_ATTEMPT $ONCE_IN_DOUBT"
 """
 FAMILY = ("program", "child", "escaped")
+
+
+def milliseconds(text):
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
 
 
 class Killed(SystemTest):
@@ -84,10 +89,6 @@ class Suspended(SystemTest):
         self.second = self.worker("second", "--", program)
         self.await_workers(2)
 
-    def suspend(self):
-        self.first.send_signal(signal.SIGSTOP)
-        self.until(lambda: in_state(self.first.pid, "T"), "the worker is suspended")
-
     def completed_by_the_second(self):
         lost, completed = self.story("a")["attempts"]
         self.assertEqual(("first", "lost", True), (lost["worker"], lost["outcome"], lost["in_doubt"]))
@@ -100,8 +101,8 @@ class Suspended(SystemTest):
             self.ends(worker)
 
     def test_is_fenced_while_the_second_runs(self):
-        self.suspend()
-        (successor,) = self.pids("successor")
+        self.suspend(self.first)
+        (successor,) = self.pids("successor.a")
         self.gone(self.family, seconds=5)
         self.first.send_signal(signal.SIGCONT)
         # Its program was ended and its task is another's: it goes on with the next one.
@@ -118,17 +119,37 @@ class Suspended(SystemTest):
 
     def test_is_fenced_after_the_second_completed(self):
         self.touch("go")
-        self.suspend()
+        self.suspend(self.first)
         self.until(lambda: self.story("a")["state"] == "completed", "a is completed")
         self.gone(self.family, seconds=5)
         self.first.send_signal(signal.SIGCONT)
         self.both_end()
         self.completed_by_the_second()
 
+
+class SuspendedWithMany(SystemTest):
     def test_leaves_no_program_beside_its_successor(self):
-        self.suspend()
-        self.pids("successor")
-        self.assertFalse((self.folder / "overlap").exists(), "two attempts ran at once")
+        tasks = ["0", "1", "2", "3"]
+        self.queue("--lease", "1s")
+        self.each(tasks)
+        # The first attempts say all the time that they are still there.
+        program = self.script(
+            "lives", '[ $ONCE_ATTEMPT = 2 ] || while :; do date +%s%3N >> "alive.$ONCE_ID"; sleep 0.002; done'
+        )
+        first = self.worker("first", "--concurrency", "4", "--", program)
+        self.until(lambda: all(self.read(f"alive.{task}") for task in tasks), "all run")
+        second = self.worker("second", "--concurrency", "4", "--until-empty", "--", program)
+        self.await_workers(2)
+        self.suspend(first)
+        self.ends(second)
+        self.assertEqual([["lost", "completed"]] * 4, [self.outcomes(task) for task in tasks])
+        beside = {}
+        for task in tasks:
+            claimed = milliseconds(self.story(task)["attempts"][1]["started_at"])
+            last_seen = int(self.read(f"alive.{task}").split()[-1])
+            if last_seen > claimed:
+                beside[task] = last_seen - claimed
+        self.assertEqual({}, beside, "still ran so many ms after another worker had claimed it")
 
 
 class SuspendedHolderOfTheSlot(SystemTest):
@@ -144,8 +165,7 @@ class SuspendedHolderOfTheSlot(SystemTest):
         self.until(lambda: self.story("first")["state"] == "completed", "the first has had the slot")
         second = self.worker("second", "--", program)
         self.await_workers(2)
-        first.send_signal(signal.SIGSTOP)
-        self.until(lambda: in_state(first.pid, "T"), "the worker is suspended")
+        self.suspend(first)
         self.each(["next"])
         self.pids("began.next")
         self.each(["last"])

@@ -133,15 +133,14 @@ class MemoryStore final : public Store {
     while (true) {
       QueueRows* rows = zone_->queue(request.queue);
       if (!rows) return no_queue(request.queue);
+      if (request.stop.stop_requested()) return std::vector<Delivery>{};
       std::vector<Delivery> deliveries = hand_over(*rows, request);
       const auto now = steady_clock::now();
-      if (!deliveries.empty() || request.limit == 0 || now >= deadline ||
-          request.stop.stop_requested())
-        return deliveries;
+      if (!deliveries.empty() || request.limit == 0 || now >= deadline) return deliveries;
       auto until = deadline;
       if (zone_->clock)
         until = std::min(until, now + kClockLook);
-      else if (!rows->due.empty())
+      else if (request.again > 0 && !rows->due.empty())
         until = std::min(until, now + (rows->due.begin()->first - zone_->now()));
       zone_->change.wait_until(lock, request.stop, until,
                                [&, seen = zone_->changes] { return zone_->changes != seen; });
@@ -167,11 +166,14 @@ class MemoryStore final : public Store {
     const std::lock_guard lock(zone_->mutex);
     const QueueRows* rows = zone_->queue(queue);
     if (!rows) return no_queue(queue);
-    Overlooked page;
+    Overlooked page{.settled = after};
+    bool all_settled = true;
     for (auto it = rows->feed.upper_bound(after); it != rows->feed.end(); ++it) {
-      if (it->second.due) continue;
       const Stored* stored = rows->standing(it->first);
-      if (stored && core::settled(stored->record.state)) continue;
+      const bool settled = stored && core::settled(stored->record.state);
+      all_settled = all_settled && settled;
+      if (all_settled) page.settled = it->first;
+      if (it->second.due || settled) continue;
       if (page.sequences.size() == limit) {
         page.next = limit > 0 ? page.sequences.back() : after;
         break;
@@ -382,8 +384,8 @@ class MemoryStore final : public Store {
     if ((current ? current->revision : Revision{}) != item.expected)
       return Swapped{.written = false, .current = as_read(current)};
     Stored stored = zone_->write(*rows, item.at, item.record);
-    if (answered(*rows, item.at.sequence, item.handle))
-      zone_->follow(*rows, item.at.sequence, stored);
+    // Also by the handle of an earlier hand-over: nobody has written since, so the record decides.
+    if (!item.handle.empty()) zone_->follow(*rows, item.at.sequence, stored);
     return Swapped{.written = true, .current = std::move(stored)};
   }
 
@@ -405,9 +407,12 @@ class MemoryStore final : public Store {
   std::vector<Delivery> hand_over(QueueRows& rows, const Fetch& request) {
     const StoreTime now = zone_->now();
     std::vector<Sequence> ready;
+    std::size_t again = 0;
     for (auto it = rows.due.begin();
-         it != rows.due.end() && it->first <= now && ready.size() < request.limit; ++it)
+         it != rows.due.end() && it->first <= now && ready.size() < request.limit; ++it) {
+      if (rows.feed.at(it->second).delivery != 0 && ++again > request.again) continue;
       ready.push_back(it->second);
+    }
     std::vector<Delivery> deliveries;
     deliveries.reserve(ready.size());
     for (const Sequence sequence : ready)

@@ -108,7 +108,8 @@ void MemoryZone::leave(Member member) {
   for (auto& [name, rows] : queues)
     for (auto& [sequence, item] : rows.feed) {
       const Stored* stored = rows.standing(sequence);
-      if (stored && stored->record.state == State::running && stored->record.member == member)
+      if (item.due && stored && stored->record.state == State::running &&
+          stored->record.member == member)
         rows.look_at(sequence, item, now());
     }
   changed();

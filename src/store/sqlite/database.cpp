@@ -27,6 +27,7 @@ int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
 WriteTransaction::WriteTransaction(Database& database) : database_(database) {
   held_.emplace(database.lock_.acquire(database.lock_wait_).value());
   db_ = &database.writer();
+  if (database.disk_was_full_) database.make_room();
   db_->query("BEGIN IMMEDIATE").run();
   open_ = true;
   try {
@@ -49,6 +50,7 @@ WriteTransaction::~WriteTransaction() { roll_back(); }
 
 void WriteTransaction::roll_back() {
   if (!std::exchange(open_, false)) return;
+  if (out_of_space(db_->handle(), sqlite3_errcode(db_->handle()))) database_.disk_was_full_ = true;
   if (sqlite3_exec(db_->handle(), "ROLLBACK", nullptr, nullptr, nullptr) != SQLITE_OK &&
       !sqlite3_get_autocommit(db_->handle()))
     database_.drop_writer();
@@ -145,8 +147,8 @@ Database::Database(std::string path, const SqliteOptions& options)
 Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
   // Side files are found by name: two ways to one database must end at the same name.
   std::error_code failed;
-  const std::filesystem::path full = std::filesystem::weakly_canonical(
-      std::filesystem::absolute(options.path, failed), failed);
+  const std::filesystem::path full =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(options.path, failed), failed);
   if (failed || options.path.empty() || !full.has_filename())
     return unusable("'" + options.path.string() + "' is no path of a database: nothing was done");
   const auto found = look_at_database(full.string());
@@ -223,14 +225,23 @@ Connection& Database::writer() {
 // A checkpoint that fails leaves everything in the log, where it is safe; the next one tries again.
 void Database::checkpoint() {
   if (wal_pages_ < pages_at_checkpoint_) pages_at_checkpoint_ = 0;  // the log started over
-  if (wal_pages_ - pages_at_checkpoint_ < kCheckpointPages) return;
+  const bool large = wal_pages_ >= kTruncatePages;
+  if (wal_pages_ - pages_at_checkpoint_ < (large ? kCheckpointPages / 4 : kCheckpointPages)) return;
   pages_at_checkpoint_ = wal_pages_;
-  int mode = SQLITE_CHECKPOINT_PASSIVE;
-  if (wal_pages_ >= kTruncatePages) {
-    mode = SQLITE_CHECKPOINT_TRUNCATE;
-    writer_->set_busy_wait(kTruncateWait);
-  }
-  sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, mode, nullptr, nullptr);
+  if (large)
+    make_room();
+  else
+    sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr,
+                              nullptr);
+}
+
+// Puts the log into the database and empties it, if no reader is in the way for long. On a full disk
+// the log is what can be given up: it would take whatever room somebody makes.
+void Database::make_room() {
+  disk_was_full_ = false;
+  writer_->set_busy_wait(kTruncateWait);
+  sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                            nullptr);
   writer_->set_busy_wait(lock_wait_);
 }
 

@@ -155,6 +155,7 @@ class Database {
   Result<void> start(Found found, bool create);
   Connection& writer();  // with the write lock held
   void drop_writer() { writer_.reset(); }
+  void make_room();  // with the write lock held
   void checkpoint();
   std::unique_ptr<Connection> take_reader();
   void give_back(std::unique_ptr<Connection> reader);
@@ -171,12 +172,13 @@ class Database {
   // Only with the write lock held:
   std::unique_ptr<Connection> writer_;
   TopicRoutes routes_;
-  int wal_pages_ = 0;             // in the log after the last commit
-  int pages_at_checkpoint_ = 0;   // then, when it was last tried
+  int wal_pages_ = 0;            // in the log after the last commit
+  int pages_at_checkpoint_ = 0;  // then, when it was last tried
+  bool disk_was_full_ = false;   // for the last write
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Connection>> readers_;   // idle ones; guarded by mutex_
-  std::shared_ptr<const QueueSet> queues_;             // the newest seen; guarded by mutex_
+  std::vector<std::unique_ptr<Connection>> readers_;  // idle ones; guarded by mutex_
+  std::shared_ptr<const QueueSet> queues_;            // the newest seen; guarded by mutex_
 };
 
 }  // namespace once::store::sqlite

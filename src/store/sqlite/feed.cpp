@@ -10,22 +10,22 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kScanned = 8'192;     // log entries per transaction, matching or not
-constexpr Duration kMembersLook{100};       // how soon a dead worker is noticed
-constexpr Duration kClockLook{5};           // a given clock is moved without a word to us
+constexpr std::size_t kScanned = 8'192;  // log entries per transaction, matching or not
+constexpr Duration kMembersLook{100};    // how soon a dead worker is noticed
+constexpr Duration kClockLook{5};        // a given clock is moved without a word to us
 constexpr Duration kLongestWait{std::chrono::hours{24 * 365}};  // longer ones would overflow
 
 // --- Looking, without the write lock --------------------------------------------------------
 
 struct Outlook {
-  bool ready = false;              // something seems to be there
-  bool someone_gone = false;       // a worker that held something is
-  bool others_run = false;         // workers that may go
+  bool ready = false;               // something seems to be there
+  bool someone_gone = false;        // a worker that held something is
+  bool others_run = false;          // workers that may go
   std::optional<StoreTime> next{};  // when something is due
 };
 
-Outlook look(ReadTransaction& transaction, std::string_view name) {
-  const KnownQueue& queue = transaction.queues().get(name);
+Outlook look(ReadTransaction& transaction, const Fetch& request) {
+  const KnownQueue& queue = transaction.queues().get(request.queue);
   Connection& db = transaction.db();
   Outlook outlook;
   bool running = false;
@@ -36,6 +36,7 @@ Outlook look(ReadTransaction& transaction, std::string_view name) {
       running = query.integer(1) != 0;
     }
   }
+  if (request.again == 0) return outlook;
   {
     Query query = db.query(
         "SELECT min(due) FROM (SELECT * FROM (SELECT due FROM ledger WHERE qid = ?1 AND due IS NOT"
@@ -45,13 +46,7 @@ Outlook look(ReadTransaction& transaction, std::string_view name) {
   }
   if (outlook.next && *outlook.next <= transaction.now()) outlook.ready = true;
   if (running) {
-    std::vector<Member> members;
-    {
-      Query query = db.query("SELECT number FROM member WHERE qid = ?1");
-      query.bind(queue.qid);
-      while (query.step()) members.push_back({query.number(0)});
-    }
-    for (const Member member : members)
+    for (const Member member : members_of(db, queue))
       (transaction.holders().gone(member) ? outlook.someone_gone : outlook.others_run) = true;
   }
   return outlook;
@@ -69,7 +64,7 @@ class HandOver {
         pushed_(transaction.now() + queue_.definition.lease) {}
 
   std::vector<Delivery> run(bool someone_gone) {
-    if (someone_gone) free_gone();
+    if (someone_gone) clear_gone(transaction_, queue_);
     deliveries_.reserve(std::min<std::size_t>(request_.limit, 1024));
     for (const Sequence sequence : due_again()) hand_over_again(sequence);
     hand_over_fresh();
@@ -77,26 +72,12 @@ class HandOver {
   }
 
  private:
-  void free_gone() {
-    std::vector<Member> members;
-    {
-      Query query = transaction_.db().query("SELECT number FROM member WHERE qid = ?1");
-      query.bind(queue_.qid);
-      while (query.step()) members.push_back({query.number(0)});
-    }
-    for (const Member member : members) {
-      if (!transaction_.holders().gone(member)) continue;
-      // While it still holds something its row stays: reading the record needs it no less.
-      if (free_what_it_held(transaction_, queue_, member)) continue;
-      transaction_.db().query("DELETE FROM member WHERE number = ?1").bind(member).run();
-    }
-  }
-
   // What is due in the ledger or pending, the longest due first.
   std::vector<Sequence> due_again() {
     std::vector<Sequence> sequences;
+    const std::size_t most = std::min(request_.limit, request_.again);
     const auto collect = [&](const char* sql, bool places) {
-      const std::size_t room = request_.limit - sequences.size();
+      const std::size_t room = most - sequences.size();
       Query query = transaction_.db().query(sql);
       query.bind(queue_.qid, now_, static_cast<std::uint64_t>(room));
       while (query.step()) {
@@ -108,7 +89,7 @@ class HandOver {
     };
     collect("SELECT place FROM ledger WHERE qid = ?1 AND due <= ?2 ORDER BY due, place LIMIT ?3",
             true);
-    if (sequences.size() < request_.limit)
+    if (sequences.size() < most)
       collect("SELECT sequence FROM pending WHERE qid = ?1 AND due <= ?2 ORDER BY due LIMIT ?3",
               false);
     return sequences;
@@ -117,8 +98,8 @@ class HandOver {
   void hand_over_again(Sequence sequence) {
     std::optional<Entry> entry;
     {
-      Query query = transaction_.db().query("SELECT " ONCE_ENTRY_COLUMNS
-                                            " FROM log WHERE sequence = ?1");
+      Query query =
+          transaction_.db().query("SELECT " ONCE_ENTRY_COLUMNS " FROM log WHERE sequence = ?1");
       if (query.bind(sequence).step()) entry = entry_from(query);
     }
     if (entry) {
@@ -169,8 +150,8 @@ class HandOver {
 
   // Almost always so, and then the ledger need not be asked entry by entry.
   bool no_rows_between(std::int64_t cursor, std::int64_t tail) {
-    Query query = transaction_.db().query(
-        "SELECT 1 FROM ledger WHERE place > ?1 AND place <= ?2 LIMIT 1");
+    Query query =
+        transaction_.db().query("SELECT 1 FROM ledger WHERE place > ?1 AND place <= ?2 LIMIT 1");
     return !query
                 .bind(place_of(queue_.qid, {static_cast<std::uint64_t>(cursor)}, true),
                       place_of(queue_.qid, {static_cast<std::uint64_t>(tail)}, true))
@@ -186,9 +167,9 @@ class HandOver {
       Spot spot = without_rows ? free_spot(queue_, *at) : find_spot(transaction_.db(), queue_, *at);
       if (const auto& current = spot.current())
         delivery.stored = read_record(transaction_.db(), *current, transaction_.holders());
-      auto record = request_.claimer->claim(
-          delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
-          {.store = now_, .wall = transaction_.wall()});
+      auto record =
+          request_.claimer->claim(delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
+                                  {.store = now_, .wall = transaction_.wall()});
       if (record) {
         Put written = put(transaction_, queue_, spot, std::move(*record));
         delivery.stored = std::move(written.stored);
@@ -236,20 +217,20 @@ Result<std::vector<Delivery>> SqliteStore::fetch(const Fetch& request) {
   Notifier& notifier = database_->notifier();
   while (true) {
     const std::uint64_t heard = request.wait > Duration{0} ? notifier.listen() : 0;
-    auto outlook = database_->read(
-        [&](ReadTransaction& transaction) { return look(transaction, request.queue); });
+    auto outlook =
+        database_->read([&](ReadTransaction& transaction) { return look(transaction, request); });
     if (!outlook) return outlook.error();
-    if (request.limit == 0) return std::vector<Delivery>{};
+    if (request.limit == 0 || request.stop.stop_requested()) return std::vector<Delivery>{};
     if (outlook->ready || outlook->someone_gone) {
       auto handed = database_->write([&](WriteTransaction& transaction) {
         return HandOver(transaction, request).run(outlook->someone_gone);
       });
       if (!handed || !handed->empty()) return handed;
       // Another worker was faster, or only other topics were passed so far: look again.
-      if (outlook->ready && !request.stop.stop_requested()) continue;
+      if (outlook->ready) continue;
     }
     const auto now = steady_clock::now();
-    if (now >= deadline || request.stop.stop_requested()) return std::vector<Delivery>{};
+    if (now >= deadline) return std::vector<Delivery>{};
     auto until = std::min(deadline, now + kLookAnyway);
     if (outlook->next) until = std::min(until, now + (*outlook->next - database_->clock().now()));
     if (outlook->others_run) until = std::min(until, now + kMembersLook);
@@ -266,8 +247,7 @@ Result<void> SqliteStore::settle(std::span<const Settlement> items) {
       if (!queue) continue;
       const EntryRows rows = read_rows(transaction.db(), *queue, item.sequence);
       const LedgerRow* watched = rows.watched();
-      const auto due =
-          watched ? watched->due : pending_due(transaction, *queue, item.sequence);
+      const auto due = watched ? watched->due : pending_due(transaction, *queue, item.sequence);
       // Somebody else has it by now, and will answer.
       if (!due || handle_of(*due) != item.handle) continue;
       const StoreTime now = transaction.now();
@@ -290,7 +270,7 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
     const KnownQueue& queue = transaction.queues().get(name);
     Connection& db = transaction.db();
     TopicFilter wanted(queue.definition.topic);
-    Overlooked page;
+    Overlooked page{.settled = after};
     if (limit == 0) return page;
     const std::uint64_t first = queue.first() > 0 ? queue.first() - 1 : 0;
     // A row says nothing when it is settled, or when the feed looks at it again. The inner limit
@@ -306,14 +286,18 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
                first_place(queue.qid));
     struct Look {
       Sequence sequence{};
-      bool overlooked = false;
-      bool watched = false;
+      bool open = false;     // it is the queue's, and not settled
+      bool watched = false;  // the feed looks at it again
     };
+    bool all_settled = true;
     std::size_t scanned = 0;
     std::optional<Look> last;
     // True: the page is full.
     const auto take = [&] {
-      if (!last || !last->overlooked || last->watched) return false;
+      if (!last) return false;
+      all_settled = all_settled && !last->open;
+      if (all_settled) page.settled = last->sequence;
+      if (!last->open || last->watched) return false;
       if (page.sequences.size() == limit) {
         page.next = page.sequences.back();
         return true;
@@ -328,11 +312,11 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
         ++scanned;
         last = Look{.sequence = sequence};
       }
-      const bool settled = query.integer(4) != 0 &&
-                           core::settled(static_cast<State>(query.integer(6)));
+      const bool settled =
+          query.integer(4) != 0 && core::settled(static_cast<State>(query.integer(6)));
       last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;
       // Of two rows the entry's own comes last, and says how it stands.
-      last->overlooked = query.integer(2) == 0 && !settled && wanted.matches(query.bytes(1));
+      last->open = query.integer(2) == 0 && !settled && wanted.matches(query.bytes(1));
     }
     if (take()) return page;
     if (scanned == kScanned) page.next = last->sequence;

@@ -59,7 +59,8 @@ Result<Found> look_at_database(const std::string& path) {
 
   struct statfs system {};
   if (statfs(folder.c_str(), &system) == 0 && network_file_system(system.f_type))
-    return unusable(path + " is on a network or FUSE file system, where locks and syncs cannot be " +
+    return unusable(path +
+                    " is on a network or FUSE file system, where locks and syncs cannot be " +
                     "trusted: nothing was done; put it on a local disk");
 
   Found found = Found::missing;

@@ -29,8 +29,7 @@ Swapped swap_one(WriteTransaction& transaction, const Swap& item) {
   const auto& current = spot.current();
   if ((current ? current->revision : Revision{}) != item.expected) {
     Swapped refused;
-    if (current)
-      refused.current = read_record(transaction.db(), *current, transaction.holders());
+    if (current) refused.current = read_record(transaction.db(), *current, transaction.holders());
     return refused;
   }
   Put written = put(transaction, queue, spot, item.record);

@@ -63,8 +63,9 @@ Place new_place(WriteTransaction& transaction, const KnownQueue& queue, const Ad
   if (at.kind == Address::Kind::lone) return -++transaction.zone.last_lone;
   const Sequence sequence = record.sequence ? record.sequence : at.sequence;
   if (!sequence)
-    throw Failure({.code = Code::not_found,
-                   .message = "there is no task '" + at.key + "' in the log: nothing was recorded"});
+    throw Failure(
+        {.code = Code::not_found,
+         .message = "there is no task '" + at.key + "' in the log: nothing was recorded"});
   return place_of(queue.qid, sequence);
 }
 
@@ -136,8 +137,9 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
 
   const std::string bytes = encoding::encode(record);
   if (spot.current()) {
-    db.query("UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
-             " record = ?7 WHERE place = ?1")
+    db.query(
+          "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
+          " record = ?7 WHERE place = ?1")
         .bind(result.place, number_of(record.state), result.due, revision, now, record.member,
               Blob{bytes})
         .run();
@@ -148,8 +150,9 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
           .run();
     std::optional<std::string_view> key;
     if (keyed) key = at.key;
-    db.query("INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record)"
-             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+    db.query(
+          "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record)"
+          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .bind(result.place, queue.qid, number_of(record.state), result.due, revision, now,
               record.member, key, Blob{bytes})
         .run();
@@ -173,8 +176,9 @@ std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQ
 void set_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
                  StoreTime due) {
   transaction.db()
-      .query("INSERT INTO pending (qid, sequence, due) VALUES (?1, ?2, ?3)"
-             " ON CONFLICT (qid, sequence) DO UPDATE SET due = excluded.due")
+      .query(
+          "INSERT INTO pending (qid, sequence, due) VALUES (?1, ?2, ?3)"
+          " ON CONFLICT (qid, sequence) DO UPDATE SET due = excluded.due")
       .bind(queue.qid, sequence, due)
       .run();
   transaction.tally(queue).has_pending = true;
@@ -190,10 +194,7 @@ void drop_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequen
 }
 
 void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due) {
-  transaction.db()
-      .query("UPDATE ledger SET due = ?2 WHERE place = ?1")
-      .bind(row.place, due)
-      .run();
+  transaction.db().query("UPDATE ledger SET due = ?2 WHERE place = ?1").bind(row.place, due).run();
   if (due) transaction.due_at(*due);
 }
 

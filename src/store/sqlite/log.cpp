@@ -82,13 +82,13 @@ Appended append_one(WriteTransaction& transaction, const Append& item) {
   }
   transaction.zone.last_sequence = sequence;
   const std::string headers = encode_headers(item.headers);
-  db.query("INSERT INTO log (sequence, stage, stage_at, duplicates, published_at, topic, id,"
-           " digest, nonce, headers, is_json, body)"
-           " VALUES (?1, 0, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+  db.query(
+        "INSERT INTO log (sequence, stage, stage_at, duplicates, published_at, topic, id,"
+        " digest, nonce, headers, is_json, body)"
+        " VALUES (?1, 0, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
       .bind(sequence, transaction.now(), transaction.wall().time_since_epoch().count(),
             std::string_view(item.topic), std::string_view(item.id), blob(item.digest),
-            blob(item.nonce),
-            headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
+            blob(item.nonce), headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
             item.body.is_json() ? 1 : 0, Blob{item.body.text()})
       .run();
   route(transaction, places, sequence);

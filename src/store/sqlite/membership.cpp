@@ -6,6 +6,22 @@
 namespace once::store::sqlite {
 namespace {
 
+// True when it held something: a running record is still there.
+bool free_what_it_held(WriteTransaction& transaction, const KnownQueue& queue, Member member) {
+  Connection& db = transaction.db();
+  // No lease reaches further than this; later ones need not be looked through.
+  db.query(
+        "UPDATE ledger SET due = ?2 WHERE qid = ?1 AND due > ?2 AND due <= ?3 AND state = 2"
+        " AND member = ?4")
+      .bind(queue.qid, transaction.now(), transaction.now() + queue.definition.lease, member)
+      .run();
+  if (db.changes() > 0) transaction.due_at(transaction.now());
+  Query left = db.query(
+      "SELECT 1 FROM ledger WHERE qid = ?1 AND due <= ?2 AND state = 2"
+      " AND member = ?3 LIMIT 1");
+  return left.bind(queue.qid, transaction.now(), member).step();
+}
+
 class SqliteMembership final : public Membership {
  public:
   SqliteMembership(std::shared_ptr<Database> database, Member number, std::string queue,
@@ -40,17 +56,21 @@ class SqliteMembership final : public Membership {
 
 }  // namespace
 
-bool free_what_it_held(WriteTransaction& transaction, const KnownQueue& queue, Member member) {
-  Connection& db = transaction.db();
-  // No lease reaches further than this; later ones need not be looked through.
-  db.query("UPDATE ledger SET due = ?2 WHERE qid = ?1 AND due > ?2 AND due <= ?3 AND state = 2"
-           " AND member = ?4")
-      .bind(queue.qid, transaction.now(), transaction.now() + queue.definition.lease, member)
-      .run();
-  if (db.changes() > 0) transaction.due_at(transaction.now());
-  Query left = db.query("SELECT 1 FROM ledger WHERE qid = ?1 AND due <= ?2 AND state = 2"
-                        " AND member = ?3 LIMIT 1");
-  return left.bind(queue.qid, transaction.now(), member).step();
+std::vector<Member> members_of(Connection& db, const KnownQueue& queue) {
+  std::vector<Member> members;
+  Query query = db.query("SELECT number FROM member WHERE qid = ?1");
+  query.bind(queue.qid);
+  while (query.step()) members.push_back({query.number(0)});
+  return members;
+}
+
+void clear_gone(WriteTransaction& transaction, const KnownQueue& queue) {
+  for (const Member member : members_of(transaction.db(), queue)) {
+    if (!transaction.holders().gone(member)) continue;
+    // The row of who held something stays until that is claimed: others look for it by the row.
+    if (free_what_it_held(transaction, queue, member)) continue;
+    transaction.db().query("DELETE FROM member WHERE number = ?1").bind(member).run();
+  }
 }
 
 Result<std::unique_ptr<Membership>> SqliteStore::join(std::string_view queue,
@@ -58,19 +78,21 @@ Result<std::unique_ptr<Membership>> SqliteStore::join(std::string_view queue,
   Presence::Place place;
   const auto joined = database_->write([&](WriteTransaction& transaction) {
     const KnownQueue& known = transaction.queues().get(queue);
+    clear_gone(transaction, known);
     const Member number{++transaction.zone.last_member};
     // The lock before the row: who finds the row must find it held.
     place = database_->presence().take(number).value();
     transaction.db()
-        .query("INSERT INTO member (number, qid, name, pid, file, joined)"
-               " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        .query(
+            "INSERT INTO member (number, qid, name, pid, file, joined)"
+            " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
         .bind(number, known.qid, worker, std::int64_t{getpid()}, place.file, transaction.now())
         .run();
     return number;
   });
   if (!joined) return joined.error();
-  return std::unique_ptr<Membership>(std::make_unique<SqliteMembership>(
-      database_, *joined, std::string(queue), std::move(place)));
+  return std::unique_ptr<Membership>(
+      std::make_unique<SqliteMembership>(database_, *joined, std::string(queue), std::move(place)));
 }
 
 }  // namespace once::store::sqlite

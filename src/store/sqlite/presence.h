@@ -36,8 +36,8 @@ class Presence {
   const std::string file_;
   const std::string database_;
   std::mutex mutex_;
-  FileDescriptor probe_;         // guarded by mutex_
-  std::int64_t probed_file_ = 0; // guarded by mutex_
+  FileDescriptor probe_;          // guarded by mutex_
+  std::int64_t probed_file_ = 0;  // guarded by mutex_
 };
 
 }  // namespace once::store::sqlite

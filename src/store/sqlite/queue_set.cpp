@@ -24,9 +24,10 @@ QueueSet QueueSet::load(Connection& db, std::int64_t version) {
 }
 
 const KnownQueue* QueueSet::find(std::string_view name) const {
-  const auto found = std::lower_bound(
-      queues_.begin(), queues_.end(), name,
-      [](const KnownQueue& queue, std::string_view wanted) { return queue.definition.name < wanted; });
+  const auto found = std::lower_bound(queues_.begin(), queues_.end(), name,
+                                      [](const KnownQueue& queue, std::string_view wanted) {
+                                        return queue.definition.name < wanted;
+                                      });
   return found != queues_.end() && found->definition.name == name ? &*found : nullptr;
 }
 

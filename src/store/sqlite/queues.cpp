@@ -70,7 +70,8 @@ std::optional<StoreTime> oldest_waiting(ReadTransaction& transaction, const Know
         "SELECT l.stage_at FROM pending p JOIN log l ON l.sequence = p.sequence WHERE p.qid = ?1"
         " AND NOT EXISTS (SELECT 1 FROM ledger g WHERE g.place BETWEEN ?2 + p.sequence * 2"
         "  AND ?2 + p.sequence * 2 + 1) ORDER BY p.sequence LIMIT 1");
-    if (query.bind(queue.qid, first_place(queue.qid)).step()) consider(store_time(query.integer(0)));
+    if (query.bind(queue.qid, first_place(queue.qid)).step())
+      consider(store_time(query.integer(0)));
   }
   {
     Query query = db.query(
@@ -93,19 +94,19 @@ Result<Meta::QueueAdded> SqliteStore::add_queue(const Queue& queue) {
                                 " queues: nothing was added; use a new zone"});
     const Matches matches = count_matches(transaction, queue);
     const auto from = static_cast<std::int64_t>(queue.from.value_or(0));
-    const std::int64_t cursor = matches.found > 0 ? matches.first - 1 : std::max<std::int64_t>(from - 1, 0);
+    const std::int64_t cursor =
+        matches.found > 0 ? matches.first - 1 : std::max<std::int64_t>(from - 1, 0);
     const std::string definition = encoding::encode_queue(queue);
     transaction.db()
-        .query("INSERT INTO queue (qid, name, definition, cursor, tail, matched)"
-               " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        .query(
+            "INSERT INTO queue (qid, name, definition, cursor, tail, matched)"
+            " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
         .bind(++transaction.zone.last_queue, std::string_view(queue.name),
               std::string_view(definition), cursor, matches.last, matches.found)
         .run();
     ++transaction.zone.queue_version;
     transaction.zone.unrouted -= matches.only_here;
-    return {.added = true,
-            .existing = queue,
-            .found = static_cast<std::uint64_t>(matches.found)};
+    return {.added = true, .existing = queue, .found = static_cast<std::uint64_t>(matches.found)};
   });
 }
 
@@ -124,15 +125,17 @@ Result<void> SqliteStore::remove_queue(std::string_view name) {
     ++transaction.zone.queue_version;
     Connection& db = transaction.db();
     db.query("DELETE FROM queue WHERE qid = ?1").bind(queue.qid).run();
-    db.query("DELETE FROM member WHERE qid = ?1").bind(queue.qid).run();
+    // A worker that is alive keeps its row, and takes it away itself: without one it would count as
+    // gone in a queue that is made anew under this name.
+    clear_gone(transaction, queue);
     db.query("INSERT INTO removed (qid) VALUES (?1)").bind(queue.qid).run();
     transaction.due_at(transaction.now());  // who waits for its tasks must be told
   });
   // The queue is gone. Its rows go a page at a time, so that others can write in between; what is
   // left when this is interrupted goes with the next retention.
   while (removed) {
-    auto cleared = database_->write(
-        [&](WriteTransaction& transaction) { return clear_removed(transaction); });
+    auto cleared =
+        database_->write([&](WriteTransaction& transaction) { return clear_removed(transaction); });
     if (!cleared || *cleared) break;
   }
   return removed;
@@ -154,20 +157,21 @@ bool clear_removed(WriteTransaction& transaction) {
   };
   const auto clear_places = [&](const char* sql) {
     if (deleted >= kDeletedAtOnce) return;
-    db.query(sql)
-        .bind(qid, kDeletedAtOnce - deleted, first_place(qid), first_place(qid + 1))
-        .run();
+    db.query(sql).bind(qid, kDeletedAtOnce - deleted, first_place(qid), first_place(qid + 1)).run();
     deleted += db.changes();
   };
   clear_places(
       "DELETE FROM ledger WHERE place IN (SELECT place FROM ledger WHERE place > ?3 AND place < ?4"
       " AND qid = ?1 LIMIT ?2)");
-  clear("DELETE FROM ledger WHERE place IN"
-        " (SELECT place FROM keys WHERE qid = ?1 AND kind = 1 LIMIT ?2)");
-  clear("DELETE FROM keys WHERE qid = ?1 AND (kind, key) IN"
-        " (SELECT kind, key FROM keys WHERE qid = ?1 LIMIT ?2)");
-  clear("DELETE FROM pending WHERE qid = ?1 AND sequence IN"
-        " (SELECT sequence FROM pending WHERE qid = ?1 LIMIT ?2)");
+  clear(
+      "DELETE FROM ledger WHERE place IN"
+      " (SELECT place FROM keys WHERE qid = ?1 AND kind = 1 LIMIT ?2)");
+  clear(
+      "DELETE FROM keys WHERE qid = ?1 AND (kind, key) IN"
+      " (SELECT kind, key FROM keys WHERE qid = ?1 LIMIT ?2)");
+  clear(
+      "DELETE FROM pending WHERE qid = ?1 AND sequence IN"
+      " (SELECT sequence FROM pending WHERE qid = ?1 LIMIT ?2)");
   if (deleted < kDeletedAtOnce) db.query("DELETE FROM removed WHERE qid = ?1").bind(qid).run();
   return false;
 }
@@ -190,18 +194,15 @@ Result<Counts> SqliteStore::counts(std::string_view name) {
       for (std::size_t state = 1; state < kStates; ++state) {
         const std::int64_t rows = query.integer(static_cast<int>(state) + 2);
         recorded += rows;
-        counts.tasks[static_cast<State>(state)] = static_cast<std::uint64_t>(std::max<std::int64_t>(rows, 0));
+        counts.tasks[static_cast<State>(state)] =
+            static_cast<std::uint64_t>(std::max<std::int64_t>(rows, 0));
       }
       counts.tasks[State::scheduled] = 0;
       counts.tasks[State::waiting] +=
           static_cast<std::uint64_t>(std::max<std::int64_t>(query.integer(2) - recorded, 0));
     }
-    {
-      Query query = db.query("SELECT number FROM member WHERE qid = ?1");
-      query.bind(queue.qid);
-      while (query.step())
-        if (!transaction.holders().gone(Member{query.number(0)})) ++counts.workers;
-    }
+    for (const Member member : members_of(db, queue))
+      if (!transaction.holders().gone(member)) ++counts.workers;
     if (counts.tasks[State::waiting] > 0)
       if (const auto oldest = oldest_waiting(transaction, queue, cursor, tail))
         counts.oldest_waiting = transaction.now() - *oldest;

@@ -56,9 +56,10 @@ void leave_queue(WriteTransaction& transaction, const KnownQueue& queue, const A
   tally.changed = true;
   --tally.matched;
   --tally.states[static_cast<std::size_t>(state)];
-  db.query("UPDATE queue SET past_completed = past_completed + ?2,"
-           " past_cancelled = past_cancelled + ?3, past_duplicate = past_duplicate + ?4"
-           " WHERE qid = ?1")
+  db.query(
+        "UPDATE queue SET past_completed = past_completed + ?2,"
+        " past_cancelled = past_cancelled + ?3, past_duplicate = past_duplicate + ?4"
+        " WHERE qid = ?1")
       .bind(queue.qid, state == State::completed ? 1 : 0, state == State::cancelled ? 1 : 0,
             state == State::duplicate ? 1 : 0)
       .run();
@@ -69,8 +70,9 @@ void drop_records(WriteTransaction& transaction, const Aged& entry) {
   for (const KnownQueue& queue : transaction.queues().all()) {
     leave_queue(transaction, queue, entry);
     if (!queue.by_id())
-      db.query("DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key ="
-               " (SELECT key FROM ledger WHERE place = ?2)")
+      db.query(
+            "DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key ="
+            " (SELECT key FROM ledger WHERE place = ?2)")
           .bind(queue.qid, place_of(queue.qid, entry.sequence))
           .run();
     db.query("DELETE FROM ledger WHERE place BETWEEN ?1 AND ?1 + 1")
@@ -153,8 +155,7 @@ Result<Meta::RetirePage> SqliteStore::retire(Sequence after, std::size_t limit) 
       }
       const Aged entry = aged_from(query);
       found.next = entry.sequence;
-      if (decide(db, transaction.queues(), ages, transaction.now(), entry) !=
-          core::Forget::nothing)
+      if (decide(db, transaction.queues(), ages, transaction.now(), entry) != core::Forget::nothing)
         found.ripe.push_back(entry.sequence);
     }
     if (!query.step()) found.next = {};

@@ -64,13 +64,12 @@ class PageReader {
     TopicFilter own(queue.definition.topic);
     for (const Sequence candidate : found) {
       if (candidate == sequence) continue;  // the other row of the same entry
-      if (auto row = row_of(transaction, queue, own, candidate)) {
-        if (page.rows.size() == limit_) {
-          page.more = true;
-          return true;
-        }
-        page.rows.push_back(std::move(*row));
+      if (page.rows.size() == limit_) {
+        page.more = true;
+        return true;
       }
+      if (auto row = row_of(transaction, queue, own, candidate))
+        page.rows.push_back(std::move(*row));
       sequence = candidate;
     }
     return found.size() < static_cast<std::size_t>(kScanned);
@@ -117,8 +116,7 @@ class PageReader {
 
 }  // namespace
 
-Result<Meta::Page> SqliteStore::rows(const RowFilter& filter, const Row* after,
-                                     std::size_t limit) {
+Result<Meta::Page> SqliteStore::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
   PageReader reader(filter, limit);
   std::string queue = after ? after->queue : std::string();
   Sequence sequence = after ? after->entry.sequence : Sequence{};

@@ -145,8 +145,7 @@ std::int64_t one_number(Connection& db, const char* sql) {
 Content inspect(Connection& db) {
   const std::int64_t application = one_number(db, "PRAGMA application_id");
   const std::int64_t version = one_number(db, "PRAGMA user_version");
-  if (application == 0 && version == 0 &&
-      one_number(db, "SELECT count(*) FROM sqlite_schema") == 0)
+  if (application == 0 && version == 0 && one_number(db, "SELECT count(*) FROM sqlite_schema") == 0)
     return Content::nothing;
   if (application != kApplication)
     throw Failure(unusable(db.path() + " is a database of another program: nothing was changed; " +
@@ -169,8 +168,9 @@ void create_schema(Connection& db, ZoneClock& clock) {
   const Retention ages;
   BootTime time;
   clock.begin_boot(time);
-  db.query("INSERT INTO zone (one, uuid, boot_id, base, boot_at, last, keep_bodies, keep_records,"
-           " keep_ids) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+  db.query(
+        "INSERT INTO zone (one, uuid, boot_id, base, boot_at, last, keep_bodies, keep_records,"
+        " keep_ids) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
       .bind(std::string_view(uuid), std::string_view(time.boot_id), time.base, time.boot_at,
             time.last, ages.bodies.count(), ages.records.count(), ages.ids.count())
       .run();
@@ -196,9 +196,10 @@ ZoneRow load_zone(Connection& db) {
 }
 
 void save_zone(Connection& db, const ZoneRow& zone) {
-  db.query("UPDATE zone SET last_sequence = ?1, last_revision = ?2, last_member = ?3,"
-           " last_queue = ?4, last_lone = ?5, queue_version = ?6, unrouted = ?7, base = ?8,"
-           " boot_at = ?9, last = ?10, boot_id = ?11")
+  db.query(
+        "UPDATE zone SET last_sequence = ?1, last_revision = ?2, last_member = ?3,"
+        " last_queue = ?4, last_lone = ?5, queue_version = ?6, unrouted = ?7, base = ?8,"
+        " boot_at = ?9, last = ?10, boot_id = ?11")
       .bind(zone.last_sequence, zone.last_revision, zone.last_member, zone.last_queue,
             zone.last_lone, zone.queue_version, zone.unrouted, zone.time.base, zone.time.boot_at,
             zone.time.last, std::string_view(zone.time.boot_id))

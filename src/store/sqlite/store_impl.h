@@ -22,8 +22,7 @@ class SqliteStore final : public Store {
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
   Result<void> settle(std::span<const Settlement> items) override;
-  Result<Overlooked> overlooked(std::string_view queue, Sequence after,
-                                std::size_t limit) override;
+  Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Sequence> sequences) override;
 
   std::string uuid() override { return database_->uuid(); }
@@ -48,7 +47,8 @@ class SqliteStore final : public Store {
 // Deletes rows of removed queues, a page at a time; true: that was all.
 bool clear_removed(WriteTransaction& transaction);
 
-// A worker that died: what it held is due now. True when it held something.
-bool free_what_it_held(WriteTransaction& transaction, const KnownQueue& queue, Member member);
+std::vector<Member> members_of(Connection& db, const KnownQueue& queue);
+// What workers held that are gone is due now; who held nothing is forgotten.
+void clear_gone(WriteTransaction& transaction, const KnownQueue& queue);
 
 }  // namespace once::store::sqlite

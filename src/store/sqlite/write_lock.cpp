@@ -111,8 +111,7 @@ Result<WriteLock::Held> WriteLock::acquire(Duration wait) {
   const Moment until = steady_clock::now() + wait;
   if (!threads_.enter(until)) return took_too_long(wait);
   if (auto locked = lock(until); !locked) {
-    Error error =
-        locked.error().code == Code::timed_out ? took_too_long(wait) : locked.error();
+    Error error = locked.error().code == Code::timed_out ? took_too_long(wait) : locked.error();
     threads_.leave();
     return error;
   }

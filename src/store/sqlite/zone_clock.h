@@ -42,9 +42,9 @@ class ZoneClock {
   const std::shared_ptr<Clock> clock_;  // shared with whoever moves it; null: the machine's
   const std::string boot_id_;
   std::mutex mutex_;
-  std::int64_t base_ = 0;     // guarded by mutex_, like all below
+  std::int64_t base_ = 0;  // guarded by mutex_, like all below
   std::int64_t boot_at_ = 0;
-  std::int64_t last_ = 0;     // the latest time told or read
+  std::int64_t last_ = 0;  // the latest time told or read
 };
 
 }  // namespace once::store::sqlite

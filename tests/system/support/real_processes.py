@@ -4,6 +4,7 @@ which processes are alive.
 
 import base64
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,9 +30,21 @@ def in_state(pid, state):
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == state
 
 
+def holds_a_flock(pid):
+    # 4: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(words[1] == "FLOCK" and words[4] == str(pid) for words in locks)
+
+
+def waits_for_a_flock(pid):
+    # 4: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(words[1:3] == ["->", "FLOCK"] and words[5] == str(pid) for words in locks)
+
+
 def skip_loudly(test, why):
     """Skips, and says so where a runner that hides skips shows it all the same."""
-    print(f"SKIPPED: {test.id()}: {why}", file=sys.stderr, flush=True)
+    print(f"\nSKIPPED: {test.id()}: {why}", file=sys.stderr, flush=True)
     test.skipTest(why)
 
 
@@ -97,6 +110,19 @@ class SystemTest(OnceTest):
     def gone(self, pids, seconds=30):
         self.until(lambda: not any(map(alive, pids)), f"{pids} are gone", seconds)
 
+    def suspend(self, process):
+        """SIGSTOP, not in the middle of a write: that would hold up everybody else as well."""
+
+        def stopped_outside_a_write():
+            process.send_signal(signal.SIGSTOP)
+            self.until(lambda: in_state(process.pid, "T"), "it is suspended")
+            if not holds_a_flock(process.pid):
+                return True
+            process.send_signal(signal.SIGCONT)
+            return False
+
+        self.until(stopped_outside_a_write, "suspended outside of a write")
+
     def touch(self, name):
         (self.folder / name).touch()
 
@@ -109,11 +135,6 @@ class SystemTest(OnceTest):
         """Publishes null under each id, in one batch."""
         lines = "".join(f'{{"topic":"t","id":"{task}"}}\n' for task in tasks)
         self.ok("publish", "--batch", "-", "-q", stdin=lines)
-
-
-def racing(commands):
-    """Starts Popen arguments (list, options) as close together as it goes."""
-    return [subprocess.Popen(command, **options) for command, options in commands]
 
 
 def without_right_to_override(command):

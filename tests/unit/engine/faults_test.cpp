@@ -53,7 +53,7 @@ struct World {
 
   Queue definition;
   FaultyStore store;
-  std::shared_ptr<Scheduler> scheduler = thread_scheduler();
+  std::unique_ptr<Scheduler> scheduler = thread_scheduler();
   std::mutex mutex;
   std::map<std::string, int> runs;
 };

@@ -385,5 +385,142 @@ TEST(Worker, IdempotencyKeysAreStableAndTellStepsApart) {
   EXPECT_EQ(keys[1], keys[3]);
 }
 
+// --- What a review found ---------------------------------------------------------------------
+
+// What was claimed ahead is renewed like what runs, and nobody else takes it meanwhile.
+TEST(Worker, WhatIsClaimedAheadKeepsItsLease) {
+  auto zone = Zone::open("memory:").value();
+  zone.add({.name = "q", .topic = "t", .lease = 200ms, .window = 4}).value();
+  for (int i = 0; i < 4; ++i) zone.publish({.topic = "t", .id = std::to_string(i)}).value();
+  std::atomic<int> runs = 0;
+  const auto handler = [&](Context& context) {
+    ++runs;
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, context.stop(), 300ms, [] { return false; });
+    return Outcome::completed();
+  };
+  auto first = zone.worker("q", handler).value();
+  auto second = zone.worker("q", handler).value();
+  std::jthread one([&] { EXPECT_TRUE(first.run_until_empty()); });
+  std::jthread two([&] { EXPECT_TRUE(second.run_until_empty()); });
+  one.join();
+  two.join();
+  EXPECT_EQ(runs, 4);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(zone.inspect(std::to_string(i)).value().queues.at(0).attempts.size(), 1U);
+}
+
+// The timeout begins with the handler, not with the claim.
+TEST(Worker, WhatIsClaimedAheadHasItsWholeTime) {
+  auto zone = Zone::open("memory:").value();
+  zone.add({.name = "q", .topic = "t", .timeout = 400ms, .attempts = 1, .window = 4}).value();
+  for (int i = 0; i < 4; ++i) zone.publish({.topic = "t", .id = std::to_string(i)}).value();
+  auto worker = zone.worker("q",
+                            [&](Context& context) {
+                              std::mutex mutex;
+                              std::condition_variable_any never;
+                              std::unique_lock lock(mutex);
+                              never.wait_for(lock, context.stop(), 200ms, [] { return false; });
+                              return Outcome::completed();
+                            })
+                    .value();
+  EXPECT_TRUE(worker.run_until_empty());
+  EXPECT_EQ(zone.status().value().queues[0].tasks[State::completed], 4U);
+}
+
+// A handler that is told to stop is heard before anyone may take its task.
+TEST(Worker, AfterATimeoutTheHandlerIsHeardBeforeAnotherBegins) {
+  auto zone = Zone::open("memory:").value();
+  zone.add({.name = "q",
+            .topic = "t",
+            .lease = 300ms,
+            .timeout = 250ms,
+            .attempts = 2,
+            .backoff = {1ms}})
+      .value();
+  zone.publish({.topic = "t", .id = "a"}).value();
+  std::atomic<int> running = 0;
+  auto worker = zone.worker("q",
+                            [&](Context& context) {
+                              EXPECT_EQ(++running, 1);
+                              std::mutex mutex;
+                              std::condition_variable_any never;
+                              std::unique_lock lock(mutex);
+                              never.wait(lock, context.stop(), [] { return false; });
+                              never.wait_for(lock, 200ms, [] { return false; });  // slow to end
+                              --running;
+                              return Outcome::failed("stopped");
+                            },
+                            {.concurrency = 2})
+                    .value();
+  EXPECT_TRUE(worker.run_until_empty());
+  const QueueView view = zone.inspect("a").value().queues.at(0);
+  ASSERT_EQ(view.attempts.size(), 2U);
+  for (const AttemptView& attempt : view.attempts) EXPECT_EQ(attempt.outcome, "timed_out");
+}
+
+TEST(Worker, ADeadVerdictStandsThoughTheWorkerIsInterrupted) {
+  auto zone = Zone::open("memory:").value();
+  zone.add({.name = "q", .topic = "t"}).value();
+  zone.publish({.topic = "t", .id = "a"}).value();
+  std::optional<Worker> worker;
+  worker.emplace(zone.worker("q",
+                             [&](Context&) {
+                               worker->interrupt();
+                               return Outcome::dead("never");
+                             })
+                     .value());
+  EXPECT_TRUE(worker->run_one().value());
+  EXPECT_EQ(zone.inspect("a").value().queues.at(0).state, State::dead);
+  zone.publish({.topic = "t", .id = "b"}).value();
+  EXPECT_FALSE(worker->run_one().value());  // an interrupted worker claims nothing
+}
+
+TEST(Worker, RunOnePassesOverWhatIsSetAside) {
+  World world({.name = "q", .topic = "t", .key = "{doc}"});
+  world.publish("first", R"({"doc":1})");
+  world.publish("same", R"({"doc":1 })");
+  world.publish("keyless", "{}");
+  world.publish("second", R"({"doc":2})");
+  int runs = 0;
+  auto worker = world.worker([&](Context&) { return ++runs, Outcome::completed(); });
+  EXPECT_TRUE(worker.run_one().value());
+  EXPECT_TRUE(worker.run_one().value());
+  EXPECT_FALSE(worker.run_one().value());
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(Worker, RunOneGivesItsSlotBack) {
+  World world({.name = "q", .topic = "t", .max_running = 1});
+  world.publish("a");
+  world.publish("b");
+  auto first = world.worker([](Context&) { return Outcome::completed(); });
+  auto second = world.worker([](Context&) { return Outcome::completed(); });
+  EXPECT_TRUE(first.run_one().value());
+  EXPECT_TRUE(second.run_one().value());
+}
+
+TEST(Worker, WithoutASlotNothingIsClaimed) {
+  World world({.name = "q", .topic = "t", .max_running = 1});
+  world.publish("a");
+  world.publish("b");
+  int running = 0;
+  auto second = world.worker([&](Context&) {
+    EXPECT_EQ(++running, 1);
+    --running;
+    return Outcome::completed();
+  });
+  auto first = world.worker([&](Context&) {
+    ++running;
+    EXPECT_FALSE(second.run_one().value());  // the slot is held
+    --running;
+    return Outcome::completed();
+  });
+  EXPECT_TRUE(first.run_one().value());
+  EXPECT_TRUE(second.run_one().value());
+}
+
 }  // namespace
 }  // namespace once

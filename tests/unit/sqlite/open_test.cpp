@@ -199,7 +199,8 @@ TEST(SqliteFileSystem, NetworkFileSystemsAreKnown) {
                              0x00c36400L, 0x0bd00bd0L, 0x01021997L, 0x01161970L, 0x7461636fL,
                              0x65735546L, static_cast<long>(static_cast<int>(0xff534d42))})
     EXPECT_TRUE(network_file_system(network)) << std::hex << network;
-  for (const long local : {0xef53L, 0x58465342L, 0x9123683eL, 0x01021994L, 0x794c7630L, 0x2fc12fc1L})
+  for (const long local :
+       {0xef53L, 0x58465342L, 0x9123683eL, 0x01021994L, 0x794c7630L, 0x2fc12fc1L})
     EXPECT_FALSE(network_file_system(local)) << std::hex << local;
 }
 

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -76,10 +77,8 @@ class RuleClaimer final : public store::Claimer {
   std::optional<Record> claim(const Entry& entry, const core::Stored* stored,
                               core::Now now) override {
     const auto random = std::random_device{}();
-    core::Claim claim{.sequence = entry.sequence,
-                      .digest = entry.digest,
-                      .worker = "tester",
-                      .member = member_};
+    core::Claim claim{
+        .sequence = entry.sequence, .digest = entry.digest, .worker = "tester", .member = member_};
     std::memcpy(claim.nonce.bytes.data(), &random, sizeof random);
     return core::decide(stored, claim, core::policy_of(queue_), now).next;
   }
@@ -156,7 +155,9 @@ class Signal {
 // no other threads.
 class Child {
  public:
-  explicit Child(const std::function<void()>& body) : pid_(fork()) {
+  explicit Child(const std::function<void()>& body) {
+    std::fflush(nullptr);  // or the child says it all again
+    pid_ = fork();
     if (pid_ < 0) throw std::runtime_error("no process");
     if (pid_ > 0) return;
     int status = 0;
@@ -193,7 +194,7 @@ class Child {
   }
 
  private:
-  pid_t pid_;
+  pid_t pid_ = 0;
 };
 
 }  // namespace once::sqlite_test

@@ -19,8 +19,7 @@ class SqliteTime : public ::testing::Test {
   }
   // As if the machine had been up for that much longer.
   void pass(Duration time) {
-    behind_its_back(path(),
-                    "UPDATE zone SET boot_at = boot_at - " + std::to_string(time.count()));
+    behind_its_back(path(), "UPDATE zone SET boot_at = boot_at - " + std::to_string(time.count()));
     reopen();
   }
 

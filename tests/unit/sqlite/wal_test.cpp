@@ -22,8 +22,8 @@ class SqliteWal : public ::testing::Test {
   std::uintmax_t append_mebibytes(Store& store, int count) {
     std::uintmax_t most = 0;
     for (int i = 0; i < count; ++i) {
-      EXPECT_TRUE(append(store, task("task-" + std::to_string(++last_),
-                                     std::string(kMebibyte - 1000, 'x'))));
+      EXPECT_TRUE(append(
+          store, task("task-" + std::to_string(++last_), std::string(kMebibyte - 1000, 'x'))));
       most = std::max(most, wal_size());
     }
     return most;

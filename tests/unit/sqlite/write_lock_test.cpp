@@ -148,12 +148,11 @@ TEST_F(SqliteWriteLock, EightProcessesThatWriteAllTheTimeGetTheirShare) {
   open_zone(path());
   constexpr std::size_t kProcesses = 8;
   using Counts = std::array<std::atomic<std::int64_t>, kProcesses>;
-  auto* commits = static_cast<Counts*>(mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE,
-                                            MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* commits = static_cast<Counts*>(
+      mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(commits, MAP_FAILED);
-  std::atomic_ref<std::int64_t> total(*reinterpret_cast<std::int64_t*>(
-      mmap(nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-           0)));
+  std::atomic_ref<std::int64_t> total(*reinterpret_cast<std::int64_t*>(mmap(
+      nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)));
   constexpr std::int64_t kTotal = 1600;
   {
     std::vector<std::unique_ptr<Child>> children;
