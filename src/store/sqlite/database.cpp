@@ -11,6 +11,7 @@ constexpr std::size_t kIdleReaders = 4;
 // In pages of 4 KiB. The log is copied into the database when it passes the first, and again with
 // every so many more; past the second, readers are waited for (shortly) so that it can start over.
 constexpr int kCheckpointPages = 4'000;
+constexpr int kCheckpointPagesWhenFull = 64;
 constexpr int kTruncatePages = 16'384;
 constexpr Duration kTruncateWait{100};
 constexpr Duration kCloseWait{200};
@@ -27,7 +28,7 @@ int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
 WriteTransaction::WriteTransaction(Database& database) : database_(database) {
   held_.emplace(database.lock_.acquire(database.lock_wait_).value());
   db_ = &database.writer();
-  if (database.disk_was_full_) database.make_room();
+  if (std::exchange(database.write_failed_, false)) database.save_room();
   db_->query("BEGIN IMMEDIATE").run();
   open_ = true;
   try {
@@ -50,7 +51,7 @@ WriteTransaction::~WriteTransaction() { roll_back(); }
 
 void WriteTransaction::roll_back() {
   if (!std::exchange(open_, false)) return;
-  if (out_of_space(db_->handle(), sqlite3_errcode(db_->handle()))) database_.disk_was_full_ = true;
+  if (sqlite3_total_changes64(db_->handle()) != changes_before_) database_.write_failed_ = true;
   if (sqlite3_exec(db_->handle(), "ROLLBACK", nullptr, nullptr, nullptr) != SQLITE_OK &&
       !sqlite3_get_autocommit(db_->handle()))
     database_.drop_writer();
@@ -142,7 +143,8 @@ Database::Database(std::string path, const SqliteOptions& options)
       clock_(options.clock),
       lock_(path_ + "-lock", path_),
       presence_(path_ + "-members", path_),
-      notifier_(path_ + "-lock") {}
+      notifier_(path_ + "-lock"),
+      pages_per_checkpoint_(kCheckpointPages) {}
 
 Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
   // Side files are found by name: two ways to one database must end at the same name.
@@ -226,7 +228,8 @@ Connection& Database::writer() {
 void Database::checkpoint() {
   if (wal_pages_ < pages_at_checkpoint_) pages_at_checkpoint_ = 0;  // the log started over
   const bool large = wal_pages_ >= kTruncatePages;
-  if (wal_pages_ - pages_at_checkpoint_ < (large ? kCheckpointPages / 4 : kCheckpointPages)) return;
+  const int step = large ? pages_per_checkpoint_ / 4 : pages_per_checkpoint_;
+  if (wal_pages_ - pages_at_checkpoint_ < step) return;
   pages_at_checkpoint_ = wal_pages_;
   if (large)
     make_room();
@@ -235,10 +238,15 @@ void Database::checkpoint() {
                               nullptr);
 }
 
-// Puts the log into the database and empties it, if no reader is in the way for long. On a full disk
-// the log is what can be given up: it would take whatever room somebody makes.
+// A write failed, most likely for want of room. The log is what can be given up, and what must not
+// take the room that somebody makes: a full log leaves none for the database to grow into.
+void Database::save_room() {
+  pages_per_checkpoint_ = kCheckpointPagesWhenFull;
+  make_room();
+}
+
+// Puts the log into the database and empties it, if no reader is in the way for long.
 void Database::make_room() {
-  disk_was_full_ = false;
   writer_->set_busy_wait(kTruncateWait);
   sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
                             nullptr);

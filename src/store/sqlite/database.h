@@ -155,7 +155,8 @@ class Database {
   Result<void> start(Found found, bool create);
   Connection& writer();  // with the write lock held
   void drop_writer() { writer_.reset(); }
-  void make_room();  // with the write lock held
+  void save_room();
+  void make_room();
   void checkpoint();
   std::unique_ptr<Connection> take_reader();
   void give_back(std::unique_ptr<Connection> reader);
@@ -174,7 +175,8 @@ class Database {
   TopicRoutes routes_;
   int wal_pages_ = 0;            // in the log after the last commit
   int pages_at_checkpoint_ = 0;  // then, when it was last tried
-  bool disk_was_full_ = false;   // for the last write
+  int pages_per_checkpoint_;
+  bool write_failed_ = false;  // the last one; the next empties the log first
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> readers_;  // idle ones; guarded by mutex_

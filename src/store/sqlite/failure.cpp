@@ -6,6 +6,13 @@
 namespace once::store::sqlite {
 namespace {
 
+bool out_of_space(sqlite3* db, int code) {
+  if ((code & 0xff) == SQLITE_FULL) return true;
+  if ((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CANTOPEN) return false;
+  const int error = db ? sqlite3_system_errno(db) : 0;
+  return error == ENOSPC || error == EDQUOT;
+}
+
 std::string reason(sqlite3* db, int code) {
   std::string text = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   const int error = db ? sqlite3_system_errno(db) : 0;
@@ -15,13 +22,6 @@ std::string reason(sqlite3* db, int code) {
 }
 
 }  // namespace
-
-bool out_of_space(sqlite3* db, int code) {
-  if ((code & 0xff) == SQLITE_FULL) return true;
-  if ((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CANTOPEN) return false;
-  const int error = db ? sqlite3_system_errno(db) : 0;
-  return error == ENOSPC || error == EDQUOT;
-}
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 

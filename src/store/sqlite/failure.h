@@ -23,8 +23,6 @@ Error statement_error(sqlite3* db, int code, std::string_view path);
 // The error of a COMMIT that failed. In doubt unless it is certain that nothing was written.
 Error commit_error(sqlite3* db, int code, std::string_view path);
 
-bool out_of_space(sqlite3* db, int code);
-
 Error unusable(std::string message);
 std::string errno_text(int error);
 
