@@ -147,7 +147,11 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
     std::size_t free = 0;
     {
       std::unique_lock lock(*mutex_);
-      while (in_flight_ >= room && !stop.stop_requested()) space_->wait();
+      // What is being recorded now is free in a moment: better one large claim than many small ones.
+      const auto worth_it = [&] {
+        return in_flight_ < room && !(recording_ && room - in_flight_ < room / 2);
+      };
+      while (!worth_it() && !stop.stop_requested()) space_->wait();
       if (stop.stop_requested()) return {};
       free = room - in_flight_;
     }
@@ -334,9 +338,12 @@ void Worker::run_settler() {
     while (reported_.empty() && !handlers_gone_) done_->wait();
     if (reported_.empty()) return;
     Flights flights = std::exchange(reported_, {});
+    recording_ = true;
     lock.unlock();
     record(std::move(flights));
     lock.lock();
+    recording_ = false;
+    space_->notify_all();
   }
 }
 

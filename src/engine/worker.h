@@ -79,7 +79,8 @@ class Worker {
   Flights reported_;
   std::size_t in_flight_ = 0;  // claimed and not settled
   std::size_t idle_handlers_ = 0;
-  bool waking_ = false;  // a handler has been woken and has not looked yet
+  bool waking_ = false;     // a handler has been woken and has not looked yet
+  bool recording_ = false;  // the settler is at it
   bool store_away_ = false;
   bool ending_ = false;   // a stop was asked for, or there is a failure
   bool no_more_ = false;  // intake is over: handlers end when nothing is ready
