@@ -30,6 +30,8 @@ bench:
 	@cmake --preset bench
 	@cmake --build build/bench -j $(JOBS)
 	@build/bench/once_bench $(BENCH_FLAGS)
+	@$(MAKE) --no-print-directory build
+	@build/once bench
 
 # The same tests with more of everything, until something breaks.
 stress:

@@ -93,9 +93,11 @@ function(once_command name)
   target_link_libraries(${name} PRIVATE once::once once_flags fmt::fmt CLI11::CLI11
                                         nlohmann_json::nlohmann_json SQLite::SQLite3)
   once_pch(${name} ${name} <fmt/format.h> <functional> <map> <optional> <string> <vector>)
-  set_target_properties(
-    ${name} PROPERTIES OUTPUT_NAME once RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
-                       INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME once RUNTIME_OUTPUT_DIRECTORY
+                                                            ${PROJECT_BINARY_DIR})
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH $ORIGIN/../${CMAKE_INSTALL_LIBDIR})
+  endif()
 endfunction()
 
 # once_benchmarks(GLOB...): one Google Benchmark executable.

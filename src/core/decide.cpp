@@ -84,7 +84,6 @@ class Rules {
     }
     Record next = current();
     next.lease = lease;
-    next.spent = renew.spent;
     return {.verdict = Verdict::renewed, .next = std::move(next), .until = now_.store + lease};
   }
 
@@ -168,7 +167,6 @@ class Rules {
     next.nonce = claim.nonce;
     next.member = claim.member;
     next.lease = policy_.lease;
-    next.spent = Duration{0};
     if (next.attempts.size() == kAttemptsKept) next.attempts.erase(next.attempts.begin());
     next.attempts.push_back(
         {.number = next.claims, .worker = claim.worker, .started_at = now_.wall});

@@ -52,7 +52,6 @@ struct Record {
   Member member{};                  // the worker of the last claim
   Duration lease{};                 // running: the lease ends at stamp + lease
   Duration delay{};                 // retrying: due at stamp + delay
-  Duration spent{};                 // running: how long the attempt has run, as of the stamp
   std::vector<Attempt> attempts{};  // the last ones, at most kAttemptsKept
   std::optional<Body> result{};     // completed
   bool result_cut = false;          // the result was longer than what is kept

@@ -3,7 +3,7 @@
 //   record  := 0x01 field* checksum      fields in ascending order, only `attempt` repeated
 //
 //    1 sequence    2 digest (32 bytes)   3 state      4 claims    5 counted     6 in doubt (1)
-//    7 nonce (16)  8 member              9 lease ms  10 delay ms 11 spent ms   12 attempt
+//    7 nonce (16)  8 member              9 lease ms  10 delay ms                12 attempt
 //   13 result as JSON text              14 result as bytes       15 result cut (1)
 //   16 error      17 reason             18 since, ms since 1970
 //
@@ -46,7 +46,6 @@ enum RecordField : unsigned {
   kMember = 8,
   kLease = 9,
   kDelay = 10,
-  kSpent = 11,
   kAttempt = 12,
   kResultJson = 13,
   kResultBytes = 14,
@@ -195,7 +194,6 @@ bool take(const WireField& field, Record& record) {
     case kMember: taker.to(record.member.value); break;
     case kLease: taker.to(record.lease); break;
     case kDelay: taker.to(record.delay); break;
-    case kSpent: taker.to(record.spent); break;
     case kAttempt: {
       const std::string_view bytes = taker.bytes();
       return taker.fits() && take_all(bytes, record.attempts.emplace_back());
@@ -259,7 +257,6 @@ std::string encode(const Record& record) {
   put(kMember, record.member.value, out);
   put(kLease, record.lease, out);
   put(kDelay, record.delay, out);
-  put(kSpent, record.spent, out);
   for (const Attempt& attempt : record.attempts) put(attempt, out);
   if (record.result) {
     append_bytes_field(record.result->is_json() ? kResultJson : kResultBytes, record.result->text(),

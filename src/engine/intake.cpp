@@ -26,6 +26,7 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
   request_ = std::move(request);
   proposals_.clear();
   auto deliveries = store_.fetch({.queue = settings_.queue.name,
+                                  .member = settings_.member,
                                   .limit = request_.limit,
                                   .again = request_.handlers,
                                   .claimer = this,

@@ -139,6 +139,9 @@ struct Delivery {
 
 struct Fetch {
   std::string queue{};
+  // Who asks; zero: nobody who joined. not_found when the queue that it joined was removed, though
+  // there may be another of that name by now.
+  Member member{};
   std::size_t limit = 1;
   std::size_t again = SIZE_MAX;  // how many of them may be entries that were handed over before
   Claimer* claimer = nullptr;

@@ -530,5 +530,14 @@ TEST_P(FeedContract, WakingWhatIsNotThereDoesNoHarm) {
   EXPECT_THAT(handed_over("work"), ElementsAre("a"));
 }
 
+TEST_P(FeedContract, OnceAStopIsRequestedNothingIsHandedOver) {
+  publish("a");
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THAT(store().fetch({.queue = "work", .wait = 1h, .stop = stop.get_token()}).value(),
+              IsEmpty());
+  EXPECT_THAT(store().fetch({.queue = "work"}).value(), SizeIs(1));
+}
+
 }  // namespace
 }  // namespace once::contract

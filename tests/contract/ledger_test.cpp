@@ -22,7 +22,6 @@ Record full_record(const Entry& entry) {
   record.nonce = fresh_nonce();
   record.lease = 12'345ms;
   record.delay = 1ms;
-  record.spent = 99h;
   record.attempts = {{.number = 6,
                       .worker = "host:12",
                       .token = {41},

@@ -372,6 +372,21 @@ TEST_P(QueueContract, AFilteredRowIsFoundBehindManyOthers) {
   EXPECT_THAT(ids(rows({.queue = "work", .state = State::dead}, 10)), ElementsAre("task-551"));
 }
 
+// A worker of a queue that was removed must not go on in another one of the same name: key and
+// policy may be others.
+TEST_P(QueueContract, AWorkerOfARemovedQueueIsHandedNothingByItsSuccessor) {
+  add("work");
+  const auto old_worker = store().join("work", "old").value();
+  ASSERT_TRUE(store().remove_queue("work"));
+  add("work");
+  publish("a");
+  const auto refused = store().fetch({.queue = "work", .member = old_worker->number()});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::not_found);
+  const auto new_worker = store().join("work", "new").value();
+  EXPECT_THAT(store().fetch({.queue = "work", .member = new_worker->number()}).value(), SizeIs(1));
+}
+
 // --- The zone ---------------------------------------------------------------------------------
 
 TEST_P(QueueContract, AZoneHasAUuidThatStays) {

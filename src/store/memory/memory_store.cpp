@@ -133,6 +133,9 @@ class MemoryStore final : public Store {
     while (true) {
       QueueRows* rows = zone_->queue(request.queue);
       if (!rows) return no_queue(request.queue);
+      if (const auto worker = zone_->workers.find(request.member);
+          worker != zone_->workers.end() && worker->second.queue != request.queue)
+        return no_queue(request.queue);
       if (request.stop.stop_requested()) return std::vector<Delivery>{};
       std::vector<Delivery> deliveries = hand_over(*rows, request);
       const auto now = steady_clock::now();

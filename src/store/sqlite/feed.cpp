@@ -64,6 +64,7 @@ class HandOver {
         pushed_(transaction.now() + queue_.definition.lease) {}
 
   std::vector<Delivery> run(bool someone_gone) {
+    if (request_.member) check_member();
     if (someone_gone) clear_gone(transaction_, queue_);
     deliveries_.reserve(std::min<std::size_t>(request_.limit, 1024));
     for (const Sequence sequence : due_again()) hand_over_again(sequence);
@@ -72,6 +73,15 @@ class HandOver {
   }
 
  private:
+  void check_member() {
+    Query query = transaction_.db().query("SELECT qid FROM member WHERE number = ?1");
+    if (query.bind(request_.member).step() && query.integer(0) == queue_.qid) return;
+    throw Failure({.code = Code::not_found,
+                   .message = "queue '" + request_.queue +
+                              "' was removed since this worker joined it: nothing was claimed; "
+                              "start the worker again"});
+  }
+
   // What is due in the ledger or pending, the longest due first.
   std::vector<Sequence> due_again() {
     std::vector<Sequence> sequences;

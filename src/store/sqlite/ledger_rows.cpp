@@ -204,6 +204,7 @@ StoreTime no_later_than_lease(WriteTransaction& transaction, const LedgerRow& ro
                               StoreTime wanted) {
   if (row.state != State::running) return wanted;
   const Stored stored = read_record(transaction.db(), row, transaction.holders());
+  if (stored.holder_gone) return wanted;
   const StoreTime lease_ends = stored.stamp + stored.record.lease;
   return lease_ends > transaction.now() ? std::min(wanted, lease_ends) : wanted;
 }

@@ -45,14 +45,12 @@ TEST(Claim, TheFirstOneMakesTheRecord) {
 
 TEST(Claim, ALaterOneIsOneMoreAttemptAndKeepsTheStory) {
   Stored holds = stored(retrying());
-  holds.record.spent = seconds(9);
   holds.record.error = "no ink";
   const Record next = written(ask(holds, claim(), after(seconds(10))));
   EXPECT_EQ(next.claims, 2U);
   EXPECT_EQ(next.counted, 2U);
   EXPECT_EQ(next.nonce, kBen);
   EXPECT_EQ(next.member, kBenMember);
-  EXPECT_EQ(next.spent, ms(0));
   EXPECT_EQ(next.since, kWallNow);
   EXPECT_EQ(next.error, "no ink");
   EXPECT_FALSE(next.in_doubt);
@@ -166,7 +164,6 @@ TEST(Renew, StartsTheLeaseAnewAndNothingElse) {
   const Decision made = ask(stored(running()), still);
   EXPECT_EQ(made.until, kStamp + seconds(5) + kLease);
   Record expected = running();
-  expected.spent = seconds(12);
   expected.attempts[0].token = Token{kRevision.value};
   EXPECT_EQ(written(made), expected);
 }
@@ -206,7 +203,6 @@ TEST(Renew, NeverGoesBeyondTheTimeout) {
       continue;
     }
     EXPECT_EQ(written(made).lease, row.lease);
-    EXPECT_EQ(written(made).spent, row.spent);
     EXPECT_EQ(made.until, kStamp + seconds(5) + row.lease);
   }
 }

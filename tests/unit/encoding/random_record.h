@@ -24,7 +24,6 @@ class RandomRecord {
     out.member = {number()};
     out.lease = duration();
     out.delay = duration();
-    out.spent = duration();
     for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.attempts.push_back(attempt());
     switch (below(4)) {
       case 0: out.result = Body::bytes(bytes()); break;

@@ -1,0 +1,101 @@
+// The sweep heals what the feed lost, and costs nothing where everything is settled.
+#include "engine/housekeeper.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/worker.h"
+#include "store/memory/memory_store.h"
+#include "support/faulty_store.h"
+
+namespace once::engine {
+namespace {
+
+using once::testing::FaultyStore;
+using once::testing::Seam;
+
+const auto kGoOn = [] { return false; };
+
+struct World {
+  World() : store(store::open_memory(nullptr)) {
+    store.add_queue(queue).value();
+    worker = Worker::make(store, *scheduler,
+                          {.queue = queue,
+                           .handler = [this](const Assignment&) -> Report {
+                             ++runs;
+                             return {.outcome = Outcome::completed()};
+                           },
+                           .name = "w"})
+                 .value();
+  }
+  void publish(const std::string& id) {
+    store::Append item{.id = id, .topic = "t"};
+    scheduler->random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
+    ASSERT_TRUE(store.append(std::span(&item, 1)).front());
+  }
+  // Handed over and acknowledged without a record: what no correct worker does.
+  void lose_one() {
+    auto lost = store.fetch({.queue = "q"}).value();
+    ASSERT_EQ(lost.size(), 1U);
+    const store::Settlement done{
+        .queue = "q", .sequence = lost[0].entry.sequence, .handle = lost[0].handle};
+    ASSERT_TRUE(store.settle(std::span(&done, 1)));
+  }
+
+  const Queue queue{.name = "q", .topic = "t"};
+  FaultyStore store;
+  std::unique_ptr<Scheduler> scheduler = thread_scheduler();
+  int runs = 0;
+  std::unique_ptr<Worker> worker;
+};
+
+TEST(Housekeeper, TheSweepWakesWhatNobodyWouldDeliverAgain) {
+  World world;
+  world.publish("a");
+  world.lose_one();
+  EXPECT_FALSE(world.worker->run_one().value());
+  core::Sequence floor{};
+  EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, kGoOn).value(), 1U);
+  EXPECT_TRUE(world.worker->run_one().value());
+  EXPECT_EQ(world.runs, 1);
+  EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, kGoOn).value(), 0U);
+}
+
+TEST(Housekeeper, TheSweepLeavesAloneWhatIsWaitingOrDone) {
+  World world;
+  world.publish("done");
+  EXPECT_TRUE(world.worker->run_one().value());
+  world.publish("waiting");
+  core::Sequence floor{};
+  EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, kGoOn).value(), 0U);
+  EXPECT_TRUE(world.worker->run_one().value());
+  EXPECT_EQ(world.runs, 2);
+}
+
+// What is settled stays settled: the next sweep begins behind it.
+TEST(Housekeeper, TheFloorRisesToTheFirstUnsettledEntry) {
+  World world;
+  for (const char* id : {"a", "b", "c"}) world.publish(id);
+  EXPECT_TRUE(world.worker->run_one().value());
+  EXPECT_TRUE(world.worker->run_one().value());
+  core::Sequence floor{};
+  EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, kGoOn).value(), 0U);
+  EXPECT_EQ(floor, core::Sequence{2});
+  world.lose_one();
+  EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, kGoOn).value(), 1U);
+  EXPECT_EQ(floor, core::Sequence{2});
+  EXPECT_TRUE(world.worker->run_one().value());
+  EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, kGoOn).value(), 0U);
+  EXPECT_EQ(floor, core::Sequence{3});
+}
+
+TEST(Housekeeper, ARoundThatIsEndedStopsAtItsPage) {
+  World world;
+  world.publish("a");
+  world.lose_one();
+  core::Sequence floor{};
+  EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, [] { return true; }).value(), 0U);
+  EXPECT_EQ(world.store.calls(Seam::overlooked), 0U);
+}
+
+}  // namespace
+}  // namespace once::engine
