@@ -31,10 +31,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/file_descriptor.h"
 #include "engine/guard_protocol.h"
 #include "engine/process_table.h"
 #include "engine/program.h"
+#include "store/file_descriptor.h"
 
 namespace once::engine {
 namespace {
@@ -53,7 +53,8 @@ bool send_notice(const Notice& notice) {
 // A job as it came: what to run and with what.
 class Received {
  public:
-  explicit Received(std::array<FileDescriptor, guard::passed_count> fds) : fds_(std::move(fds)) {
+  explicit Received(std::array<store::FileDescriptor, guard::passed_count> fds)
+      : fds_(std::move(fds)) {
     struct stat about {};
     const int file = fds_[guard::job_file].get();
     if (::fstat(file, &about) != 0 || about.st_size < static_cast<off_t>(sizeof job_)) return;
@@ -79,7 +80,7 @@ class Received {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != guard_pid) ::_exit(127);  // it died before that took effect
-    const FileDescriptor& presence = fds_[guard::lock];
+    const store::FileDescriptor& presence = fds_[guard::lock];
     if (::dup2(fds_[guard::input].get(), STDIN_FILENO) >= 0 &&
         ::dup2(fds_[guard::output].get(), STDOUT_FILENO) >= 0 &&
         ::dup2(fds_[guard::errors].get(), STDERR_FILENO) >= 0 &&
@@ -108,7 +109,7 @@ class Received {
   }
 
  private:
-  std::array<FileDescriptor, guard::passed_count> fds_;
+  std::array<store::FileDescriptor, guard::passed_count> fds_;
   guard::Job job_{};
   std::vector<char> bytes_{};
   const char* path_ = nullptr;
@@ -133,11 +134,11 @@ std::optional<Received> next_job() {
     if (size <= 0) return std::nullopt;
     const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
     if (order != Order::run || rights == nullptr) continue;
-    std::array<FileDescriptor, guard::passed_count> fds;
+    std::array<store::FileDescriptor, guard::passed_count> fds;
     for (std::size_t i = 0; i < (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof fd, sizeof fd);
-      fds[i] = FileDescriptor(fd);
+      fds[i] = store::FileDescriptor(fd);
     }
     return Received(std::move(fds));
   }
@@ -324,7 +325,7 @@ int run_guard(int, char**) {
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  const FileDescriptor signals(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  const store::FileDescriptor signals(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return EXIT_FAILURE;
   while (auto job = next_job())
     if (!Watch(std::move(*job), signals.get()).run()) break;

@@ -36,8 +36,8 @@ Result<GuardProcess> GuardProcess::start(int executable, const std::string& name
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return cannot_start(name, errno);
-  FileDescriptor ours(ends[0]);
-  const FileDescriptor theirs(ends[1]);
+  store::FileDescriptor ours(ends[0]);
+  const store::FileDescriptor theirs(ends[1]);
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -130,9 +130,9 @@ void GuardProcess::end_session() const {
 
 Result<std::unique_ptr<GuardPool>> GuardPool::open(const std::string& executable,
                                                    std::vector<std::string> environment) {
-  FileDescriptor file(::open(executable.c_str(), O_PATH | O_CLOEXEC));
+  store::FileDescriptor file(::open(executable.c_str(), O_PATH | O_CLOEXEC));
   if (file && file.get() < kFirstFreeFd)
-    file = FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
+    file = store::FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
   if (!file) return cannot_start(executable, errno);
   return std::unique_ptr<GuardPool>(
       new GuardPool(std::move(file), executable, std::move(environment)));

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/file_descriptor.h"
 #include "engine/guard_protocol.h"
 #include "once/result.h"
+#include "store/file_descriptor.h"
 
 namespace once::engine {
 
@@ -43,10 +43,11 @@ class GuardProcess {
 
  private:
   friend class GuardPool;
-  GuardProcess(pid_t pid, FileDescriptor channel) : pid_(pid), channel_(std::move(channel)) {}
+  GuardProcess(pid_t pid, store::FileDescriptor channel)
+      : pid_(pid), channel_(std::move(channel)) {}
 
   pid_t pid_ = -1;
-  FileDescriptor channel_{};
+  store::FileDescriptor channel_{};
   bool reused_ = false;
 };
 
@@ -62,12 +63,13 @@ class GuardPool {
   void give_back(GuardProcess guard);  // it has ended what it ran
 
  private:
-  GuardPool(FileDescriptor executable, std::string name, std::vector<std::string> environment)
+  GuardPool(store::FileDescriptor executable, std::string name,
+            std::vector<std::string> environment)
       : executable_(std::move(executable)),
         name_(std::move(name)),
         environment_(std::move(environment)) {}
 
-  const FileDescriptor executable_;
+  const store::FileDescriptor executable_;
   const std::string name_;
   const std::vector<std::string> environment_;
   std::mutex mutex_{};

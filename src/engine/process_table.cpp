@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine/file_descriptor.h"
+#include "store/file_descriptor.h"
 
 namespace once::engine {
 
@@ -23,7 +23,7 @@ std::vector<Process> processes() {
     if (pid <= 0 || *end != '\0') continue;
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+    const store::FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
     if (!file) continue;
     char text[512];
     const ssize_t size = ::read(file.get(), text, sizeof text - 1);

@@ -25,9 +25,9 @@
 
 #include "core/record.h"
 #include "encoding/utf8.h"
-#include "engine/file_descriptor.h"
 #include "engine/guard_process.h"
 #include "engine/program_environment.h"
+#include "store/file_descriptor.h"
 
 namespace once::engine {
 namespace {
@@ -83,8 +83,8 @@ int execution_error(const std::string& path) {
 
 // A sealed file in memory. As standard input: a program that does not read it blocks nobody, and
 // one that opens /dev/stdin again finds it.
-FileDescriptor memory_file(const char* name, std::string_view bytes) {
-  FileDescriptor file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+store::FileDescriptor memory_file(const char* name, std::string_view bytes) {
+  store::FileDescriptor file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   for (std::size_t at = 0; file && at < bytes.size();) {
     const ssize_t size =
         ::pwrite(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
@@ -140,14 +140,14 @@ class Tail {
 
 // One of the program's outputs, read without ever waiting for it.
 struct Stream {
-  FileDescriptor ours{};
-  FileDescriptor theirs{};
+  store::FileDescriptor ours{};
+  store::FileDescriptor theirs{};
 
   bool open() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return false;
-    ours = FileDescriptor(ends[0]);
-    theirs = FileDescriptor(ends[1]);
+    ours = store::FileDescriptor(ends[0]);
+    theirs = store::FileDescriptor(ends[1]);
     // Only our end: the program's must block as programs expect.
     return ::fcntl(ours.get(), F_SETFL, O_NONBLOCK) == 0;
   }
@@ -179,7 +179,7 @@ class Attempt {
     if (!folder) return never_started(folder.error());
     const auto job = memory_file("once-job", job_bytes(*folder));
     const auto input = memory_file("once-body", assignment_.task.body.text());
-    const FileDescriptor stop_event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const store::FileDescriptor stop_event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!job || !input || !stop_event || !output_.open() || !errors_.open())
       return never_started(cannot_start(command(), errno));
     std::vector<int> descriptors = {job.get(), input.get(), output_.theirs.get(),
@@ -330,7 +330,7 @@ class Attempt {
 
   // None when the program wrote no such file.
   static std::optional<Head> result_file(const std::string& path) {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const store::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat about {};
     if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
     Head head;

@@ -15,7 +15,7 @@
 
 #include "encoding/digest.h"
 #include "encoding/json.h"
-#include "engine/file_descriptor.h"
+#include "store/file_descriptor.h"
 
 namespace once::engine {
 namespace {
@@ -144,7 +144,8 @@ Result<AttemptFolder> AttemptFolder::make(const Assignment& assignment) {
   if (::mkdtemp(path.data()) == nullptr) return failure("cannot make a folder ");  // mode 0700
   AttemptFolder folder(std::move(path));
   path = folder.task_file();
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const store::FileDescriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file || !write_all(file.get(), task_line(assignment))) return failure("cannot write ");
   return folder;
 }

@@ -14,8 +14,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "engine/file_descriptor.h"
 #include "engine/process_table.h"
+#include "store/file_descriptor.h"
 
 namespace once::testing {
 namespace fs = std::filesystem;
@@ -153,12 +153,12 @@ int worker_main(int argc, char** argv) {
   const fs::path folder = argv[2];
   const int count = std::atoi(argv[3]);
   const Command command(argv + 5, argv + argc);
-  const engine::FileDescriptor lock(
+  const store::FileDescriptor lock(
       ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ::setenv("TMPDIR", folder.c_str(), 1);  // what outlives a killed worker goes with the marks
   if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return 1;
   // What a careless application around the worker does; programs must not see it.
-  const engine::FileDescriptor leaked(::open("/dev/null", O_RDONLY));
+  const store::FileDescriptor leaked(::open("/dev/null", O_RDONLY));
   const auto handler = handler_of(command).value();
   std::vector<std::jthread> threads;
   for (int i = 0; i < count; ++i)
@@ -174,7 +174,7 @@ int worker_main(int argc, char** argv) {
 }
 
 bool lock_is_free(const Marks& marks) {
-  const engine::FileDescriptor lock(::open((marks.path() / "lock").c_str(), O_RDWR | O_CLOEXEC));
+  const store::FileDescriptor lock(::open((marks.path() / "lock").c_str(), O_RDWR | O_CLOEXEC));
   return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
 }
 

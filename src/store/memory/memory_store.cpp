@@ -7,6 +7,7 @@
 
 #include "core/names.h"
 #include "store/memory/memory_zone.h"
+#include "store/uuid.h"
 
 namespace once::store {
 namespace {
@@ -31,15 +32,7 @@ std::string random_uuid() {
   std::random_device device;
   std::array<std::uint8_t, 16> bytes{};
   for (auto& byte : bytes) byte = static_cast<std::uint8_t>(device());
-  bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0fU) | 0x40U);
-  bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3fU) | 0x80U);
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += "0123456789abcdef"[bytes[i] >> 4];
-    text += "0123456789abcdef"[bytes[i] & 0xf];
-  }
-  return text;
+  return uuid_from(bytes);
 }
 
 std::uint64_t number(const std::string& handle) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "once/result.h"
-#include "store/sqlite/file_descriptor.h"
+#include "store/file_descriptor.h"
 
 namespace once::store::sqlite {
 

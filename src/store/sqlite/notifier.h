@@ -12,7 +12,7 @@
 #include <stop_token>
 #include <string>
 
-#include "store/sqlite/file_descriptor.h"
+#include "store/file_descriptor.h"
 
 namespace once::store::sqlite {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/types.h"
-#include "store/sqlite/file_descriptor.h"
+#include "store/file_descriptor.h"
 
 namespace once::store::sqlite {
 

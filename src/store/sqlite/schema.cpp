@@ -5,6 +5,7 @@
 #include <array>
 
 #include "store/sqlite/failure.h"
+#include "store/uuid.h"
 
 namespace once::store::sqlite {
 namespace {
@@ -124,15 +125,7 @@ std::string random_uuid() {
   std::array<std::uint8_t, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     throw Failure({.code = Code::failed, .message = "the system gives no random bytes"});
-  bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0fU) | 0x40U);
-  bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3fU) | 0x80U);
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += "0123456789abcdef"[bytes[i] >> 4];
-    text += "0123456789abcdef"[bytes[i] & 0xf];
-  }
-  return text;
+  return uuid_from(bytes);
 }
 
 std::int64_t one_number(Connection& db, const char* sql) {

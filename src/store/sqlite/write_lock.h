@@ -16,7 +16,7 @@
 #include <string>
 
 #include "once/task.h"
-#include "store/sqlite/file_descriptor.h"
+#include "store/file_descriptor.h"
 
 namespace once::store::sqlite {
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace once::store::sqlite {
+namespace once::store {
 
 class FileDescriptor {
  public:
@@ -31,4 +31,4 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace once::store::sqlite
+}  // namespace once::store
