@@ -87,7 +87,9 @@ class Story {
     for (const QueueView& queue : task.queues) tell(queue);
     if (task.queues.empty()) {
       out_.line("");
-      out_.line("unrouted: no queue takes its topic yet; it is kept");
+      // What no queue takes does not age: a body that is gone was settled in all that did.
+      out_.line(task.entry.body ? "unrouted: no queue takes its topic yet; it is kept"
+                                : "settled long ago: its records are forgotten (once retention)");
     }
   }
 

@@ -46,7 +46,15 @@ class Waiting {
                                      [&](const auto& queue) { return !settled_.contains(queue); });
       if (!queues.empty() && next == queues.end()) return end();
       if (queues.empty()) {
-        if (left().count() <= 0) return timed_out("no queue takes its topic yet");
+        if (!task->entry.body) {
+          return session_.fail(
+              {.code = Code::not_found,
+               .message = fmt::format("{} was settled long ago, and its result is forgotten with "
+                                      "its records (once retention)",
+                                      options_.id)});
+        }
+        if (left().count() <= 0)
+          return timed_out("no queue takes its topic yet (once queue add NAME --topic FILTER)");
         std::this_thread::sleep_for(std::min(left(), kLook));
         continue;
       }

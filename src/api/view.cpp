@@ -202,8 +202,12 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
     if (!row) return row.error();
     if (!*row)
       return Error{.code = Code::not_found,
-                   .message = "queue '" + std::string(queue) + "' does not take the task '" +
-                              std::string(id) + "'"};
+                   .message = (*found)->body
+                                  ? "queue '" + std::string(queue) + "' does not take the task '" +
+                                        std::string(id) + "'"
+                                  : "the task '" + std::string(id) +
+                                        "' was settled long ago, and its record in queue '" +
+                                        std::string(queue) + "' is forgotten, if it had one"};
     const State state = state_of(**row);
     if (state == State::completed) {
       const core::Record& record = (*row)->stored->record;

@@ -103,6 +103,7 @@ class Received {
 
   // As the worker would have done.
   void remove_files() const {
+    if (folder_ == nullptr) return;
     for (const char* name : {guard::kTaskFile, guard::kResultFile})
       ::unlink((std::string(folder_) + name).c_str());
     ::rmdir(folder_);

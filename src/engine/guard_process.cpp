@@ -108,7 +108,9 @@ bool GuardProcess::send(guard::Order order) const {
 GuardProcess::Heard GuardProcess::hear() const {
   guard::Notice notice;
   const ssize_t size = ::recv(channel_.get(), &notice, sizeof notice, MSG_DONTWAIT);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+  // A guard that died with words of ours unread resets the channel before its own last words are
+  // read; they come after.
+  if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return {};
   if (size != sizeof notice) return {std::nullopt, true};
   return {notice, false};
 }

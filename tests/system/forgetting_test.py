@@ -43,6 +43,12 @@ class Forgetting(SystemTest):
         self.retire("retired_records", "--records", "0s")
         self.still_known(receipt)
         self.assertEqual([], self.ok("list", "--json").lines)
+        # Who asks is told, and nobody waits for a result that will not come.
+        self.assertIn("settled long ago", self.ok("inspect", "a").out)
+        for words in (("wait", "a"), ("wait", "a", "--queue", "q")):
+            answer = self.once(*words)
+            self.assertEqual(6, answer.code)
+            self.assertIn("settled long ago", answer.err)
         # A queue that comes now has no body to run.
         self.queue(name="late")
         self.settle(self.program, queue="late")

@@ -1,5 +1,6 @@
 #include "store/sqlite/database.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "store/sqlite/failure.h"
@@ -15,6 +16,11 @@ constexpr int kCheckpointPagesWhenFull = 64;
 constexpr int kTruncatePages = 16'384;
 constexpr Duration kTruncateWait{100};
 constexpr Duration kCloseWait{200};
+
+std::string no_database(const std::string& path) {
+  return "there is no database " + path +
+         ": nothing was made; what adds a queue or publishes makes one, or name another";
+}
 
 int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
   *static_cast<int*>(to) = pages;
@@ -59,8 +65,18 @@ void WriteTransaction::roll_back() {
 
 TopicRoutes& WriteTransaction::routes() { return database_.routes_; }
 
-// Nobody of an earlier boot is left: what they held is free at once.
+// Nobody of an earlier boot is left: what they held is free at once. Containers can be told different
+// boots of one machine; then somebody is left, and taking his tasks away would run them twice.
 void WriteTransaction::begin_boot() {
+  {
+    Query query = db_->query("SELECT number, file, name FROM member");
+    while (query.step())
+      if (database_.presence_.held({query.number(0)}, query.integer(1)))
+        throw Failure(unusable(
+            "worker '" + std::string(query.bytes(2)) + "' is at work on " + database_.path_ +
+            " and sees another boot of this machine (a container's?): nothing was done; let all "
+            "that use the file see the same /proc/sys/kernel/random/boot_id"));
+  }
   database_.clock_.begin_boot(zone.time);
   for (const KnownQueue& queue : queues_->all())
     db_->query("UPDATE ledger SET due = ?2 WHERE qid = ?1 AND due IS NOT NULL AND state = 2")
@@ -157,13 +173,11 @@ Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
   if (!found) {
     // Where there is no folder there is no database either.
     if (!options.create && !std::filesystem::exists(full.parent_path(), failed))
-      return Error{.code = Code::not_found,
-                   .message = "there is no database " + full.string() + ": nothing was made"};
+      return Error{.code = Code::not_found, .message = no_database(full.string())};
     return found.error();
   }
   if (*found != Found::something && !options.create)
-    return Error{.code = Code::not_found,
-                 .message = "there is no database " + full.string() + ": nothing was made"};
+    return Error{.code = Code::not_found, .message = no_database(full.string())};
   auto database = std::make_shared<Database>(full.string(), options);
   if (auto started = database->start(*found, options.create); !started) return started.error();
   return database;
@@ -231,6 +245,7 @@ void Database::checkpoint() {
   const int step = large ? pages_per_checkpoint_ / 4 : pages_per_checkpoint_;
   if (wal_pages_ - pages_at_checkpoint_ < step) return;
   pages_at_checkpoint_ = wal_pages_;
+  pages_per_checkpoint_ = std::min(pages_per_checkpoint_ + 8, kCheckpointPages);  // see save_room()
   if (large)
     make_room();
   else

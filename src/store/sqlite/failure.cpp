@@ -71,11 +71,11 @@ Error statement_error(sqlite3* db, int code, std::string_view path) {
 
 // A commit in WAL mode writes its pages to the log, the one that marks the commit last, and then
 // syncs. A write that found no room therefore left no commit behind: a page that is not all there
-// fails its checksum. Anything later, the sync above all, leaves the outcome open until the log is
-// read again.
+// fails its checksum. Anything later, the sync above all and the growth of the index that follows it,
+// leaves the outcome open until the log is read again.
 Error commit_error(sqlite3* db, int code, std::string_view path) {
   const int primary = code & 0xff;
-  if (out_of_space(db, code) && code != SQLITE_IOERR_FSYNC && code != SQLITE_IOERR_DIR_FSYNC)
+  if (primary == SQLITE_FULL || (code == SQLITE_IOERR_WRITE && out_of_space(db, code)))
     return statement_error(db, code, path);
   if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED) return statement_error(db, code, path);
   return {.code = Code::outcome_unknown,

@@ -64,6 +64,7 @@ class HandOver {
         pushed_(transaction.now() + queue_.definition.lease) {}
 
   std::vector<Delivery> run(bool someone_gone) {
+    if (request_.stop.stop_requested()) return {};  // while we waited for the lock
     if (request_.member) check_member();
     if (someone_gone) clear_gone(transaction_, queue_);
     deliveries_.reserve(std::min<std::size_t>(request_.limit, 1024));

@@ -39,10 +39,20 @@ Result<Presence::Place> Presence::take(core::Member member) {
 }
 
 bool Presence::gone(core::Member member, std::int64_t file) {
+  const auto type = lock_on(member, file);
+  return type && *type == F_UNLCK;
+}
+
+bool Presence::held(core::Member member, std::int64_t file) {
+  const auto type = lock_on(member, file);
+  return type && *type != F_UNLCK;
+}
+
+std::optional<short> Presence::lock_on(core::Member member, std::int64_t file) {
   const std::lock_guard lock(mutex_);
-  if (!look_into(file)) return false;
   struct flock wanted = byte_of(member);
-  return fcntl(probe_.get(), F_OFD_GETLK, &wanted) == 0 && wanted.l_type == F_UNLCK;
+  if (!look_into(file) || fcntl(probe_.get(), F_OFD_GETLK, &wanted) != 0) return std::nullopt;
+  return wanted.l_type;
 }
 
 bool Presence::look_into(std::int64_t file) {

@@ -29,8 +29,11 @@ class Presence {
 
   // Whether nobody holds the byte any more. False when that cannot be known.
   bool gone(core::Member member, std::int64_t file);
+  // Whether somebody does. False when that cannot be known.
+  bool held(core::Member member, std::int64_t file);
 
  private:
+  std::optional<short> lock_on(core::Member member, std::int64_t file);  // none: not known
   bool look_into(std::int64_t file);
 
   const std::string file_;

@@ -58,6 +58,20 @@ TEST_F(SqliteTime, ANewBootIsNoticedByAStoreThatWritesFirst) {
   EXPECT_THAT(claim(*store_, work_), SizeIs(1)) << "both: the lease of the first is over";
 }
 
+// Containers can be told different boots of one machine. Nobody's tasks are taken away for that.
+TEST_F(SqliteTime, AnotherBootIsRefusedWhileAWorkerIsAlive) {
+  store_->add_queue(work_).value();
+  ASSERT_TRUE(append(*store_, task("a")));
+  auto alive = store_->join("work", "ann").value();
+  behind_its_back(path(), "UPDATE zone SET boot_id = 'what ann sees'");
+  const auto refused = append(*store_, task("b"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::store_unusable);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("'ann'"));
+  alive.reset();
+  EXPECT_TRUE(append(*store_, task("b"))) << "ann is gone: it is a new boot";
+}
+
 TEST_F(SqliteTime, TimeGoesOnOverABootAndDoesNotCountTheTimeBetween) {
   store_->add_queue(work_).value();
   ASSERT_TRUE(append(*store_, task("a")));
