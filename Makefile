@@ -45,7 +45,7 @@ fuzz:
 	@tools/run-fuzzers build/fuzz $(FUZZ_SECONDS)
 
 tidy:
-	@tools/setup build test tidy
+	@tools/setup build tidy
 	@cmake --preset tidy
 	@cmake --build build/tidy -j $(JOBS)
 

@@ -82,10 +82,18 @@ int work(Session& session, const Options& options) {
   const WorkerOptions worker_options{
       .concurrency = static_cast<int>(options.concurrency.value_or(1)),
       .name = options.worker.value_or(""),
-      .on_store = [&session](const std::optional<Error>& trouble) {
-        session.hint(trouble ? trouble->message + "; trying again until it answers"
-                             : "the store answers again");
-      }};
+      .on_store =
+          [&session](const std::optional<Error>& trouble) {
+            session.hint(trouble ? trouble->message + "; trying again until it answers"
+                                 : "the store answers again");
+          },
+      .on_fenced =
+          [&session](std::string_view id) {
+            session.hint(
+                fmt::format("task {} was taken over by another worker while this one did not "
+                            "renew its lease; what happened here is not recorded",
+                            id));
+          }};
   if (auto sound = rehearse(*queue, program, worker_options); !sound) {
     return session.fail(sound.error());
   }
@@ -133,7 +141,8 @@ void add_work(CLI::App& root, Session& session) {
               "The program gets the body on standard input and ONCE_ID, ONCE_KEY, ONCE_TOPIC,\n"
               "ONCE_QUEUE, ONCE_SEQUENCE, ONCE_ATTEMPT, ONCE_TOKEN, ONCE_IN_DOUBT,\n"
               "ONCE_IDEMPOTENCY_KEY, ONCE_STORE, ONCE_BIN, ONCE_TASK_FILE and ONCE_RESULT in its\n"
-              "environment (ONCE_DEADLINE when the queue has a timeout); its result is what it writes to the file\n"
+              "environment (ONCE_DEADLINE when the queue has a timeout); its result is what it "
+              "writes to the file\n"
               "$ONCE_RESULT, else its standard output. Exit 0 completes, 65 is dead at once, 74\n"
               "may have happened, a signal or the timeout is no verdict, any other exit is tried\n"
               "again.\n"

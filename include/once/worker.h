@@ -66,6 +66,9 @@ struct WorkerOptions {
   // Told once when the store stops answering, which the worker waits out, and with none when it
   // answers again. Called on a thread of the worker's; must not throw.
   std::function<void(const std::optional<Error>&)> on_store{};
+  // Told the id of a task that another worker took over before this one could record it: whatever
+  // the handler says of it is not written. Called as on_store is.
+  std::function<void(std::string_view id)> on_fenced{};
 };
 
 // A program run per task: body on standard input, `ONCE_...` in its environment, the result from

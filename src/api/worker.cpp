@@ -92,7 +92,8 @@ Result<engine::WorkerSettings> settings(const Zone::Impl& zone, std::string_view
       .handler = std::move(handler),
       .concurrency = static_cast<std::size_t>(options.concurrency),
       .name = options.name.empty() ? default_name() : std::move(options.name),
-      .on_store = std::move(options.on_store)};
+      .on_store = std::move(options.on_store),
+      .on_fenced = std::move(options.on_fenced)};
 }
 
 }  // namespace

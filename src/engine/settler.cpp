@@ -7,11 +7,15 @@ Settler::Settled Settler::settle(Flights flights) {
   for (const auto& flight : flights) all.push_back(flight.get());
   keeper_.unwatch(all);
 
+  Settled settled;
   std::vector<Intent> intents;
   std::vector<std::size_t> of;
   for (std::size_t i = 0; i < flights.size(); ++i) {
     Flight& flight = *flights[i];
-    if (flight.stopped == Stopped::lost) continue;
+    if (flight.stopped == Stopped::lost) {
+      settled.fenced.push_back(flight.task.id);
+      continue;
+    }
     intents.push_back({.at = flight.address,
                        .known = flight.stored,
                        .command = command(flight),
@@ -19,9 +23,12 @@ Settler::Settled Settler::settle(Flights flights) {
     of.push_back(i);
   }
   auto written = scribe_.write(std::move(intents));
-  Settled settled;
   for (std::size_t k = 0; k < of.size(); ++k) {
-    if (written[k]) continue;
+    if (written[k]) {
+      if (written[k]->decision.verdict == core::Verdict::fenced)
+        settled.fenced.push_back(flights[of[k]]->task.id);
+      continue;
+    }
     settled.error = written[k].error();
     settled.unwritten.push_back(std::move(flights[of[k]]));
   }

@@ -15,7 +15,8 @@ class Settler {
   // flight that was fenced is done with: its successor's record stands. One thread at a time.
   struct Settled {
     Flights unwritten{};
-    std::optional<Error> error{};  // why
+    std::optional<Error> error{};       // why
+    std::vector<std::string> fenced{};  // ids of tasks that others have taken over
   };
   Settled settle(Flights flights);
 

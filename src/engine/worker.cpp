@@ -356,6 +356,8 @@ void Worker::record(Flights flights) {
     Settler::Settled settled = settler_.settle(std::move(flights));
     flights = std::move(settled.unwritten);
     heard(settled.error);
+    if (settings_.on_fenced)
+      for (const std::string& id : settled.fenced) settings_.on_fenced(id);
     std::lock_guard lock(*mutex_);
     in_flight_ -= count - flights.size();
     space_->notify_all();

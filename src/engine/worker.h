@@ -22,6 +22,7 @@ struct WorkerSettings {
   std::size_t concurrency = 1;
   std::string name{};
   std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
+  std::function<void(std::string_view id)> on_fenced{};
   Duration grace{10'000};  // how long a handler may take to end after its stop token fired
 };
 

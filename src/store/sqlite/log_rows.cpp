@@ -26,7 +26,7 @@ std::string take_counted(std::string_view& from) {
   if (failed != std::errc{} || digits == from.size() || *end != ':' ||
       from.size() - digits - 1 < size)
     damaged("headers");
-  const std::string text(from.substr(digits + 1, size));
+  std::string text(from.substr(digits + 1, size));
   from.remove_prefix(digits + 1 + size);
   return text;
 }

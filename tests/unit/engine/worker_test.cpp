@@ -122,12 +122,16 @@ TEST(Worker, AReclaimedTaskFencesItsFirstWorker) {
     ++effects;
     return Outcome::completed(Body::json("2").value());
   });
-  auto first = world.worker([&](Context&) {
-    world.clock->advance(31s);  // the lease goes by, and another worker takes over
-    EXPECT_TRUE(second.run_one().value());
-    return Outcome::completed(Body::json("1").value());
-  });
+  std::string fenced;
+  auto first = world.worker(
+      [&](Context&) {
+        world.clock->advance(31s);  // the lease goes by, and another worker takes over
+        EXPECT_TRUE(second.run_one().value());
+        return Outcome::completed(Body::json("1").value());
+      },
+      {.on_fenced = [&](std::string_view id) { fenced = id; }});
   EXPECT_TRUE(first.run_one().value());
+  EXPECT_EQ(fenced, "a");
   EXPECT_EQ(effects, 1);
   const QueueView view = world.view("a");
   EXPECT_EQ(view.state, State::completed);
