@@ -121,6 +121,29 @@ Result<void> read_headers(Splitter& in, Task& task) {
   });
 }
 
+// Does nothing for other fields.
+Result<void> read_time(const std::string& name, const std::string& text, Task& task) {
+  auto take = [&](std::optional<Time>& to, std::optional<Time> time,
+                  std::string_view wanted) -> Result<void> {
+    to = time;
+    if (time) return {};
+    return refused(fmt::format("\"{}\" takes {}, not \"{}\"", name, wanted, text));
+  };
+  if (name == "delay") {
+    const auto delay = parse_duration(text);
+    return take(task.not_before, delay ? std::optional(now() + *delay) : std::nullopt,
+                "a duration such as 30s or 1h30m");
+  }
+  if (name == "at") {
+    return take(task.not_before, parse_time(text), "a time such as 2024-05-01T09:30:00Z");
+  }
+  if (name == "expires") {
+    return take(task.expires, parse_coming(text),
+                "a duration such as 1h, or a time such as 2024-05-01T09:30:00Z");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Task> task_from(std::string_view line) {
@@ -138,9 +161,10 @@ Result<Task> task_from(std::string_view line) {
       task.body = std::move(*body);
       return {};
     }
-    if (name != "id" && name != "topic" && name != "raw") {
-      return refused(
-          fmt::format("unknown field \"{}\" (known: id, topic, body, raw, headers)", name));
+    static const std::set<std::string> kTexts{"id", "topic", "raw", "delay", "at", "expires"};
+    if (!kTexts.contains(name)) {
+      return refused(fmt::format(
+          "unknown field \"{}\" (known: id, topic, body, raw, headers, delay, at, expires)", name));
     }
     auto text = in.string(fmt::format("a string for \"{}\"", name));
     if (!text) return text.error();
@@ -151,12 +175,15 @@ Result<Task> task_from(std::string_view line) {
       if (!bytes) return refused("\"raw\" is not base64");
       task.body = Body::bytes(std::move(*bytes));
     }
-    return {};
+    return read_time(name, *text, task);
   };
   if (auto done = read_object(in, member); !done) return done.error();
   if (!in.at_end()) return in.expected("the end of the line");
   if (!given.contains("topic")) return refused("\"topic\" is missing");
   if (given.contains("id") && task.id.empty()) return refused("\"id\" is empty");
+  if (given.contains("delay") && given.contains("at")) {
+    return refused("\"delay\" and \"at\" are both there");
+  }
   if (given.contains("body") && given.contains("raw")) {
     return refused("\"body\" and \"raw\" are both there");
   }

@@ -1,6 +1,7 @@
 // One line of `publish --batch` as a task:
 //
-//   {"topic": TEXT, "id": TEXT, "body": JSON | "raw": BASE64, "headers": {NAME: TEXT, ...}}
+//   {"topic": TEXT, "id": TEXT, "body": JSON | "raw": BASE64, "headers": {NAME: TEXT, ...},
+//    "delay": DURATION | "at": TIME, "expires": DURATION | TIME}
 //
 // Only topic is needed. The body's text is taken as it stands, so that what content identity
 // refuses (duplicate keys, numbers no double holds) is refused here too.

@@ -17,6 +17,7 @@
 #include "cli/json_line.h"
 #include "cli/options.h"
 #include "cli/session.h"
+#include "cli/signals.h"
 #include "once/zone.h"
 
 namespace once::cli {
@@ -280,12 +281,39 @@ class Folder {
   std::string path_ = "once-bench.XXXXXX";
 };
 
+// Ends the process on SIGINT and SIGTERM without leaving the folder behind. What runs still writes
+// there, so removing takes as often as it takes.
+class Interruption {
+ public:
+  explicit Interruption(const std::string& folder)
+      : thread_([this, folder](std::stop_token ended) {
+          while (!ended.stop_requested()) {
+            if (!signals_.wait()) continue;
+            std::error_code error;
+            for (int i = 0; i < 100 && std::filesystem::exists(folder, error); ++i) {
+              std::filesystem::remove_all(folder, error);
+            }
+            complain("interrupted; what was measured is not complete");
+            ::_exit(kFailed);
+          }
+        }) {}
+  ~Interruption() {
+    thread_.request_stop();
+    signals_.wake();
+  }
+
+ private:
+  Signals signals_;
+  std::jthread thread_;  // last: it uses the others
+};
+
 int bench(Session& session, std::size_t tasks) {
   const Folder folder;
   if (folder.path().empty())
     return session.fail({.code = Code::failed,
                          .message = "the current folder cannot be written to; bench makes its "
                                     "files there, so go to the disk you want to measure"});
+  const Interruption interruption(folder.path());
   // A store of one's own choice is measured as it is, but never one that somebody uses.
   const bool own = session.store.empty();
   const std::string url = own ? folder.path() + "/bench.db" : session.url();

@@ -126,7 +126,7 @@ std::string fish(const std::vector<Place>& places) {
     if (place.path == "/completion") out += condition + " -f -a 'bash zsh fish'\n";
     for (const CLI::App* at = place.app; at != nullptr; at = at->get_parent()) {
       for (const CLI::Option* option : at->get_options()) {
-        if (at != place.app && option == at->get_help_ptr()) continue;
+        if (hidden(*option) || (at != place.app && option == at->get_help_ptr())) continue;
         for (const std::string& name : option->get_lnames()) {
           out += fmt::format("{} -l {}{} -d {}\n", condition, name,
                              option->get_items_expected_max() > 0 ? " -r" : "",

@@ -72,6 +72,28 @@ Result<std::string> read_all(const std::string& path) {
   }
 }
 
+Result<std::string> read_argument(const std::string& argument) {
+  if (argument == "-") return read_all("-");
+  if (argument.starts_with('@')) return read_all(argument.substr(1));
+  return argument;
+}
+
+Result<Body> body_from(const std::optional<std::string>& argument, bool raw) {
+  if (!argument && !raw) return Body{};
+  auto text = read_argument(argument.value_or(""));
+  if (!text) return text.error();
+  if (raw) return Body::bytes(std::move(*text));
+  return Body::json(*text);
+}
+
+Result<Body> result_from(const std::optional<std::string>& argument, bool raw) {
+  auto result = body_from(argument, raw);
+  if (result) return result;
+  Error error = result.error();
+  error.message = fmt::format("--result: {}; nothing was done", error.message);
+  return error;
+}
+
 // Moves the next whole line from the buffer; false: there is none yet.
 bool LineReader::take_line(std::vector<Line>& to) {
   const std::size_t newline = buffer_.find('\n', looked_);

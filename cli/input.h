@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "once/result.h"
+#include "once/task.h"
 
 namespace once::cli {
 
@@ -31,6 +33,13 @@ class InputFile {
 };
 
 Result<std::string> read_all(const std::string& path);
+
+// What an argument stands for: the text itself, @FILE, or - for standard input.
+Result<std::string> read_argument(const std::string& argument);
+// Such an argument as JSON, or as bytes; none: null, or no bytes.
+Result<Body> body_from(const std::optional<std::string>& argument, bool raw);
+// The same for --result.
+Result<Body> result_from(const std::optional<std::string>& argument, bool raw);
 
 struct Line {
   std::uint64_t number{};  // from 1

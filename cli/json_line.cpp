@@ -79,6 +79,14 @@ JsonLine& JsonLine::time(std::string_view name, Time value) {
   return text(name, format_time(value));
 }
 
+JsonLine& JsonLine::time_or_null(std::string_view name, const std::optional<Time>& value) {
+  return value ? time(name, *value) : null(name);
+}
+
+JsonLine& JsonLine::time_if(std::string_view name, const std::optional<Time>& value) {
+  return value ? time(name, *value) : *this;
+}
+
 JsonLine& JsonLine::json(std::string_view name, std::string_view value) {
   start(name);
   text_ += value;
@@ -87,6 +95,11 @@ JsonLine& JsonLine::json(std::string_view name, std::string_view value) {
 
 JsonLine& JsonLine::body(std::string_view name, std::string_view raw_name, const Body& value) {
   return value.is_json() ? json(name, one_line(value)) : text(raw_name, base64(value.text()));
+}
+
+JsonLine& JsonLine::body_or_null(std::string_view name, std::string_view raw_name,
+                                 const std::optional<Body>& value) {
+  return value ? body(name, raw_name, *value) : null(name);
 }
 
 std::string one_line(const Body& body) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +25,13 @@ class JsonLine {
   JsonLine& boolean(std::string_view name, bool value);
   JsonLine& null(std::string_view name);
   JsonLine& time(std::string_view name, Time value);
+  JsonLine& time_or_null(std::string_view name, const std::optional<Time>& value);
+  JsonLine& time_if(std::string_view name, const std::optional<Time>& value);  // none: no field
   JsonLine& json(std::string_view name, std::string_view value);  // a JSON text on one line
   // JSON under `name`, bytes in base64 under `raw_name`.
   JsonLine& body(std::string_view name, std::string_view raw_name, const Body& value);
+  JsonLine& body_or_null(std::string_view name, std::string_view raw_name,
+                         const std::optional<Body>& value);
 
   std::string str() const { return text_ + '}'; }
 

@@ -32,6 +32,8 @@ std::string json_of(const LogEntry& entry) {
   return line.json("headers", json_object(entry.headers))
       .time("published_at", entry.published_at)
       .text("digest", entry.digest)
+      .time_if("not_before", entry.not_before)
+      .time_if("expires", entry.expires)
       .str();
 }
 
@@ -53,8 +55,11 @@ std::string for_people(const LogEntry& entry, std::size_t width) {
     body = entry.body->is_json() ? printable(compact(*entry.body))
                                  : fmt::format("({})", counted(entry.body->text().size(), "byte"));
   }
-  return cut(fmt::format("#{:<6} {}  {}  {}  {}", entry.sequence, format_time(entry.published_at),
-                         printable(entry.topic), printable(entry.id), body),
+  std::string when;
+  if (entry.not_before) when += fmt::format("  not before {}", format_time(*entry.not_before));
+  if (entry.expires) when += fmt::format("  expires {}", format_time(*entry.expires));
+  return cut(fmt::format("#{:<6} {}  {}  {}{}  {}", entry.sequence, format_time(entry.published_at),
+                         printable(entry.topic), printable(entry.id), when, body),
              width);
 }
 

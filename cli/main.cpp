@@ -28,11 +28,18 @@ class HelpFormatter : public CLI::Formatter {
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string usage = CLI::Formatter::make_usage(app, std::move(name));
-    if (app->get_name() == "work") {
+    if (takes_program(app->get_name())) {
       usage.erase(usage.find_last_not_of('\n') + 1);
       usage += " -- CMD ARGS...\n";
     }
     return usage;
+  }
+  // A group that is hidden leaves an empty line behind.
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string help = CLI::Formatter::make_help(app, std::move(name), mode);
+    const std::size_t gap = help.find("\n\n\n");
+    return gap == std::string::npos ? help : help.erase(gap, 1);
   }
 };
 
@@ -51,11 +58,19 @@ void add_commands(CLI::App& app, Session& session) {
   add_publish(app, session);
   add_queue(app, session);
   add_work(app, session);
+  add_step(app, session);
   add_status(app, session);
   add_list(app, session);
   add_inspect(app, session);
   add_log(app, session);
   add_wait(app, session);
+  add_cancel(app, session);
+  add_dead(app, session);
+  add_doubt(app, session);
+  add_claim(app, session);
+  add_renew(app, session);
+  add_complete(app, session);
+  add_fail(app, session);
   add_canonical(app, session);
   add_retention(app, session);
   add_bench(app, session);
@@ -71,13 +86,11 @@ void add_commands(CLI::App& app, Session& session) {
       "\n"
       "Exit status: 0 done (a duplicate too), 1 failed, 2 usage, 3 conflicting duplicate,\n"
       "5 store not reachable or not usable, 6 no such thing, 7 outcome unknown or a wait ran out:\n"
-      "the same command again is safe.");
+      "the same command again is safe, 8 not claimed.");
 }
 
-int run(Session& session, std::vector<std::string> arguments) {
-  CLI::App app{"Runs every task exactly once.", "once"};
-  add_commands(app, session);
-
+// Fills in the session's command; an exit status: there is nothing more to do.
+std::optional<int> parse(CLI::App& app, Session& session, std::vector<std::string> arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const std::vector<std::string> before(arguments.begin(), dashes);
   session.json = std::find(before.begin(), before.end(), "--json") != before.end();
@@ -86,7 +99,7 @@ int run(Session& session, std::vector<std::string> arguments) {
   if (word && std::find(known.begin(), known.end(), *word) == known.end()) {
     return session.usage(unknown_command(app, *word));
   }
-  if (word == "work") {
+  if (word && takes_program(*word)) {
     if (dashes != arguments.end()) session.program.assign(dashes + 1, arguments.end());
     arguments = before;
   }
@@ -107,7 +120,16 @@ int run(Session& session, std::vector<std::string> arguments) {
   if (const auto* given = app.get_option("--store"); given->count() > 0 && session.store.empty()) {
     return session.usage("--store takes a path or a URL; it is empty");
   }
-  return session.command();
+  return {};
+}
+
+int run(Session& session, const std::vector<std::string>& arguments) {
+  CLI::App app{"Runs every task exactly once.", "once"};  // completion reads it to the end
+  add_commands(app, session);
+  const auto ended = parse(app, session, arguments);
+  if (!ended) return session.command();
+  // A step's exit status is its program's; a mistyped one must not be taken for that.
+  return *ended != kDone && command_word(arguments) == "step" ? kStepFailed : *ended;
 }
 
 // A descriptor that was closed by whoever started us would otherwise be given to the next file that

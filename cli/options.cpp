@@ -42,6 +42,23 @@ CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<
   return app.add_option_function<std::string>(name, take, help)->type_name("DURATION");
 }
 
+CLI::Option* add_optional_duration(CLI::App& app, const std::string& name,
+                                   std::optional<std::optional<Duration>>& to,
+                                   const std::string& help) {
+  const CLI::callback_t take = [&to, name](const CLI::results_t& values) {
+    to.emplace();
+    if (values.back() == "true") return true;  // as the parser says that there is none
+    *to = parse_duration(values.back());
+    if (!*to) {
+      refuse(name, values.back(), fmt::format("a duration after =, such as {}=30s", name));
+    }
+    return true;
+  };
+  return app.add_option(name, take, help)
+      ->expected(0)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
 CLI::Option* add_number(CLI::App& app, const std::string& name, std::optional<std::uint64_t>& to,
                         const std::string& help, std::uint64_t least, std::uint64_t most) {
   auto take = [&to, name, least, most](const std::string& value) {
@@ -53,11 +70,48 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, std::optional<st
   return app.add_option_function<std::string>(name, take, help)->type_name("N");
 }
 
+CLI::Option* add_words(CLI::App& app, const std::string& name, std::vector<std::string>& to,
+                       const std::string& help) {
+  const CLI::callback_t take = [&to](const CLI::results_t& words) {
+    to = words;
+    return true;
+  };
+  // Only an option that still wants words is given the next one as it is, and only the policy to
+  // take all is content with fewer.
+  constexpr int kMost = CLI::detail::expected_max_vector_size;
+  return app.add_option(name, take, help)
+      ->expected(kMost, kMost)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("");
+}
+
+CLI::Option* add_time(CLI::App& app, const std::string& name, std::optional<Time>& to,
+                      const std::string& help) {
+  auto take = [&to, name](const std::string& value) {
+    to = parse_time(value);
+    if (!to) refuse(name, value, "a time such as 2024-05-01T09:30:00Z, or a date");
+  };
+  return app.add_option_function<std::string>(name, take, help)->type_name("TIME");
+}
+
+CLI::Option* add_coming(CLI::App& app, const std::string& name, std::optional<Time>& to,
+                        const std::string& help) {
+  auto take = [&to, name](const std::string& value) {
+    to = parse_coming(value);
+    if (!to) {
+      refuse(name, value,
+             "a duration such as 30s or 7d from now, or a time such as 2024-05-01T09:30:00Z");
+    }
+  };
+  return app.add_option_function<std::string>(name, take, help)->type_name("D|TIME");
+}
+
 CLI::Option* add_moment(CLI::App& app, const std::string& name, std::optional<Time>& to,
                         const std::string& help) {
   auto take = [&to, name](const std::string& value) {
     if (auto ago = parse_duration(value)) {
-      to = std::chrono::floor<Duration>(std::chrono::system_clock::now()) - *ago;
+      to = now() - *ago;
       return;
     }
     to = parse_time(value);

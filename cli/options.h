@@ -19,9 +19,21 @@ CLI::Option* add_texts(CLI::App& app, const std::string& name, std::vector<std::
                        const std::string& what, const std::string& help);
 CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<Duration>& to,
                           const std::string& help, Duration least = Duration{1});
+// `--name` or `--name=D`: a flag, because an option would take the next word for its value.
+CLI::Option* add_optional_duration(CLI::App& app, const std::string& name,
+                                   std::optional<std::optional<Duration>>& to,
+                                   const std::string& help);
 CLI::Option* add_number(CLI::App& app, const std::string& name, std::optional<std::uint64_t>& to,
                         const std::string& help, std::uint64_t least = 0,
                         std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
+// The words that follow, as they are: CLI11's own vectors take `[a,b]` and `{}` apart.
+CLI::Option* add_words(CLI::App& app, const std::string& name, std::vector<std::string>& to,
+                       const std::string& help);
+CLI::Option* add_time(CLI::App& app, const std::string& name, std::optional<Time>& to,
+                      const std::string& help);
+// A time, or a duration that means so long from now.
+CLI::Option* add_coming(CLI::App& app, const std::string& name, std::optional<Time>& to,
+                        const std::string& help);
 // A time, or a duration that means so long ago.
 CLI::Option* add_moment(CLI::App& app, const std::string& name, std::optional<Time>& to,
                         const std::string& help);

@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/values.h"
+#include "cli/waiting.h"
 
 namespace once::cli {
 namespace {
@@ -25,6 +26,9 @@ struct Options {
   bool unique = false;
   std::vector<std::string> headers{};
   bool raw = false;
+  std::optional<Duration> delay{};
+  std::optional<Time> at{}, expires{};
+  std::optional<std::optional<Duration>> wait{};  // given, and for how long
   std::optional<std::string> batch{};
 };
 
@@ -46,19 +50,8 @@ Result<std::string> random_id() {
   return id;
 }
 
-Result<Body> body_from(const Options& options) {
-  std::string text;
-  if (!options.body) {
-    if (!options.raw) return Body{};
-  } else if (*options.body == "-" || options.body->starts_with('@')) {
-    auto read = read_all(*options.body == "-" ? "-" : options.body->substr(1));
-    if (!read) return read.error();
-    text = std::move(*read);
-  } else {
-    text = *options.body;
-  }
-  if (options.raw) return Body::bytes(std::move(text));
-  auto body = Body::json(text);
+Result<Body> body_of(const Options& options) {
+  auto body = body_from(options.body, options.raw);
   if (body || body.error().code != Code::invalid_input) return body;
   Error error = body.error();
   error.message += "; nothing was published (--raw publishes bytes as they are)";
@@ -81,9 +74,25 @@ Result<void> add_headers(const std::vector<std::string>& headers, Task& task) {
   return {};
 }
 
+// key_from() speaks of a queue's key; here it is an id that is made.
+Result<std::string> id_from(const std::string& id_template, const Task& task) {
+  auto id = key_from(id_template, task);
+  if (id) return id;
+  Error error = id.error();
+  for (const auto& [from, to] :
+       {std::pair{"no key: ", ""}, std::pair{"key template ", "the template "},
+        std::pair{", which the queue's key needs", ""},
+        std::pair{"the queue's key", "the template"}, std::pair{"the same key", "the same id"}}) {
+    const std::size_t at = error.message.find(from);
+    if (at != std::string::npos) error.message.replace(at, std::strlen(from), to);
+  }
+  error.message = fmt::format("--id-from gives no id: {}; nothing was published", error.message);
+  return error;
+}
+
 Result<Task> task_from(const Options& options) {
   Task task{.topic = *options.topic};
-  auto body = body_from(options);
+  auto body = body_of(options);
   if (!body) return body.error();
   task.body = std::move(*body);
   if (auto done = add_headers(options.headers, task); !done) return done.error();
@@ -94,24 +103,27 @@ Result<Task> task_from(const Options& options) {
     }
     task.id = *options.id;
   } else if (options.id_from) {
-    auto id = key_from(*options.id_from, task);
-    if (!id) {
-      Error error = id.error();
-      error.message = "--id-from: " + error.message + "; nothing was published";
-      return error;
-    }
+    auto id = id_from(*options.id_from, task);
+    if (!id) return id.error();
     task.id = std::move(*id);
   } else if (options.unique) {
     auto id = random_id();
     if (!id) return id.error();
     task.id = std::move(*id);
   }
+  task.not_before = options.at;
+  if (options.delay) task.not_before = now() + *options.delay;
+  task.expires = options.expires;
   return task;
 }
 
-std::string for_people(const Receipt& receipt, bool id_from_content) {
+std::string for_people(const Receipt& receipt, bool id_from_content,
+                       const std::optional<Time>& not_before) {
   if (!receipt.duplicate) {
-    return fmt::format("published {} as #{}", printable(receipt.id), receipt.sequence);
+    return fmt::format("published {} as #{}{}", printable(receipt.id), receipt.sequence,
+                       not_before && *not_before > now()
+                           ? fmt::format(", not to be run before {}", format_time(*not_before))
+                           : "");
   }
   if (id_from_content) {
     return fmt::format("same content as #{}; --unique runs it again", receipt.sequence);
@@ -124,6 +136,7 @@ int publish_one(Session& session, const Options& options) {
   auto task = task_from(options);
   if (!task) return session.fail(task.error());
   const bool id_from_content = task->id.empty();
+  const std::optional<Time> not_before = task->not_before;
   auto zone = session.open(Missing::create);
   if (!zone) return session.fail(zone.error());
   auto receipt = zone->publish(std::move(*task));
@@ -136,14 +149,17 @@ int publish_one(Session& session, const Options& options) {
                          .text("digest", receipt->digest)
                          .str());
   } else {
-    session.out.line(for_people(*receipt, id_from_content));
+    session.out.line(for_people(*receipt, id_from_content, not_before));
   }
   if (receipt->unrouted) {
     session.hint(fmt::format(
         "no queue takes topic {0} yet; the task is kept (once queue add NAME --topic {0})",
         *options.topic));
   }
-  return kDone;
+  if (!options.wait) return kDone;
+  session.out.flush();
+  return wait_until_settled(session, std::move(*zone),
+                            {.id = receipt->id, .timeout = *options.wait});
 }
 
 int publish(Session& session, const Options& options) {
@@ -152,13 +168,15 @@ int publish(Session& session, const Options& options) {
     if ((options.id ? 1 : 0) + (options.id_from ? 1 : 0) + (options.unique ? 1 : 0) > 1) {
       return session.usage("publish takes one of --id, --id-from and --unique");
     }
+    if (options.delay && options.at) return session.usage("publish takes one of --delay and --at");
     return publish_one(session, options);
   }
+  if (options.wait) return session.usage("--wait is for one task, not for --batch");
   if (options.topic || options.id || options.id_from || options.unique || options.raw ||
-      !options.headers.empty()) {
+      options.delay || options.at || options.expires || !options.headers.empty()) {
     return session.usage(
-        "publish --batch takes topic, id, headers and raw bodies from its lines, not from the "
-        "command line");
+        "publish --batch takes topic, id, headers, raw bodies, delay, at and expires from its "
+        "lines, not from the command line");
   }
   return publish_batch(session, *options.batch);
 }
@@ -177,13 +195,22 @@ void add_publish(CLI::App& root, Session& session) {
   app->add_flag("--unique", options->unique, "A random id: never a duplicate");
   add_texts(*app, "--header", options->headers, "K=V", "A header; may be given again");
   app->add_flag("--raw", options->raw, "The body is bytes, not JSON");
+  add_duration(*app, "--delay", options->delay, "Not to be run before so long from now",
+               Duration{0});
+  add_time(*app, "--at", options->at, "Not to be run before then");
+  add_coming(*app, "--expires", options->expires,
+             "Not to be begun after then: cancelled instead; 1h: an hour from now");
+  add_optional_duration(*app, "--wait", options->wait,
+                        "Wait until it is settled, then as once wait does; --wait=D: at most D");
   add_text(*app, "--batch", options->batch, "FILE",
-           "Publish lines {\"id\",\"topic\",\"body\" or \"raw\",\"headers\"} from FILE or -;\n"
-           "one JSON answer per line");
+           "Publish lines {\"id\",\"topic\",\"body\" or \"raw\",\"headers\",\"delay\" or \"at\",\n"
+           "\"expires\"} from FILE or -; one JSON answer per line");
   add_example(*app,
               "Example:\n"
               "  once publish orders.new '{\"order\":17,\"amount\":5}' --id order-17\n"
               "  once publish orders.new @order.json --id-from '{order}'\n"
+              "  once publish mail.reminder '{\"to\":\"ada\"}' --delay 1h --expires 1d\n"
+              "  once publish orders.new @order.json --wait=30s\n"
               "  once publish --batch - < orders.ndjson");
   app->callback([&session, options] {
     session.command = [&session, options] { return publish(session, *options); };

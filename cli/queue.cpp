@@ -1,4 +1,4 @@
-// once queue add|list|show|remove
+// once queue add|set|list|show|pause|resume|remove
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -18,8 +18,8 @@ struct Named {
 };
 
 int add(Session& session, const Named& options) {
-  if (!options.queue.topic) {
-    return session.usage("queue add needs --topic FILTER; see once queue add --help");
+  if (!options.queue.topic && !options.queue.ledger) {
+    return session.usage("queue add needs --topic FILTER or --ledger; see once queue add --help");
   }
   auto queue = queue_from(options.name, options.queue);
   if (!queue) return session.fail(queue.error());
@@ -33,6 +33,8 @@ int add(Session& session, const Named& options) {
     session.out.line(line.boolean("added", !added->existed).number("found", added->found).str());
   } else if (added->existed) {
     session.out.line(fmt::format("queue {} is there already, with this definition", options.name));
+  } else if (added->queue.ledger) {
+    session.out.line(fmt::format("queue {0} is a ledger alone (once claim {0} KEY)", options.name));
   } else {
     session.out.line(fmt::format("queue {} takes {}: {} found in the log", options.name,
                                  added->queue.topic, counted(added->found, "task")));
@@ -45,17 +47,22 @@ int list(Session& session) {
   if (!zone) return session.fail(zone.error());
   auto queues = zone->queues();
   if (!queues) return session.fail(queues.error());
-  Table table(
-      {{"QUEUE"}, {"TOPIC"}, {"KEY"}, {"LEASE"}, {"ATTEMPTS", Table::Align::right}, {"BACKOFF"}});
+  Table table({{"QUEUE"},
+               {"TOPIC"},
+               {"KEY"},
+               {"LEASE"},
+               {"ATTEMPTS", Table::Align::right},
+               {"BACKOFF"},
+               {"IN DOUBT"}});
   for (const Queue& queue : *queues) {
     if (session.json) {
       JsonLine line;
       session.out.line(add_fields(line, queue).str());
     }
-    table.row({queue.name, printable(queue.topic),
+    table.row({queue.paused ? queue.name + " (paused)" : queue.name, topic_text(queue),
                queue.key.empty() ? std::string("id") : printable(queue.key),
                format_duration(queue.lease), fmt::format("{}", effective_attempts(queue)),
-               backoff_text(queue)});
+               backoff_text(queue), std::string(to_string(queue.in_doubt))});
   }
   if (session.json) return kDone;
   if (table.empty()) {
@@ -69,34 +76,94 @@ int list(Session& session) {
 int show(Session& session, const std::string& name) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  auto queues = zone->queues();
-  if (!queues) return session.fail(queues.error());
-  const auto queue = find_queue(*queues, name);
-  if (!queue) {
-    return session.fail({.code = Code::not_found,
-                         .message = fmt::format("there is no queue {} (once queue list)", name)});
-  }
+  auto queue = existing_queue(*zone, name);
+  if (!queue) return session.fail(queue.error());
   if (session.json) {
     JsonLine line;
     session.out.line(add_fields(line, *queue).str());
     return kDone;
   }
-  auto row = [&](std::string_view label, std::string_view value) {
+  session.out.line(fmt::format("{:<13}{}", "queue", session.style().bold(queue->name)));
+  for (const auto& [label, value] : described(*queue)) {
     session.out.line(fmt::format("{:<13}{}", label, value));
-  };
-  row("queue", session.style().bold(queue->name));
-  row("topic", printable(queue->topic));
-  row("key", queue->key.empty() ? "the task's id" : printable(queue->key));
-  row("lease", format_duration(queue->lease));
-  row("timeout", queue->timeout.count() > 0 ? format_duration(queue->timeout) : "none");
-  row("attempts", fmt::format("{}", effective_attempts(*queue)));
-  row("backoff", backoff_text(*queue));
-  row("in doubt", "retry");
-  row("max running", queue->max_running > 0 ? fmt::format("{}", queue->max_running) : "no limit");
-  row("window", fmt::format("{}", queue->window));
-  row("same key", queue->same_key == SameKey::ignore ? "ignore" : "duplicate");
-  row("from", queue->from ? fmt::format("#{}", *queue->from) : "start");
+  }
   return kDone;
+}
+
+// "lease 1m (was 30s), attempts 5 (was 4)"
+std::string changes(const Queue& before, const Queue& after) {
+  const auto old = described(before);
+  const auto now = described(after);
+  std::string out;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i] == old[i]) continue;
+    if (!out.empty()) out += ", ";
+    out += fmt::format("{} {} (was {})", now[i].first, now[i].second, old[i].second);
+  }
+  return out;
+}
+
+int set(Session& session, const Named& options) {
+  if (const auto fixed = options.queue.any_fixed()) {
+    return session.usage(
+        fmt::format("{} is fixed for the life of a queue; nothing was changed. A queue of another "
+                    "name can have "
+                    "another, or remove this one first",
+                    *fixed));
+  }
+  if (!options.queue.any_changeable()) {
+    return session.usage("queue set needs something to change; see once queue set --help");
+  }
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  Queue before;
+  Result<void> applied;
+  const auto after = zone->change(options.name, [&](Queue& queue) {
+    before = queue;
+    applied = apply(options.queue, queue);
+  });
+  if (!applied) return session.fail(applied.error());
+  if (!after) return session.fail(after.error());
+  if (session.json) {
+    JsonLine line;
+    session.out.line(add_fields(line, *after).boolean("changed", !(*after == before)).str());
+  } else if (*after == before) {
+    session.out.line(fmt::format("queue {} says so already", after->name));
+  } else {
+    session.out.line(fmt::format("queue {}: {}", after->name, changes(before, *after)));
+  }
+  return kDone;
+}
+
+Result<void> pause_one(Zone& zone, const std::string& name, bool paused) {
+  auto changed = zone.change(name, [&](Queue& queue) { queue.paused = paused; });
+  if (!changed) return changed.error();
+  return {};
+}
+
+int pause(Session& session, const std::vector<std::string>& names, bool paused) {
+  const std::string_view verb = paused ? "pause" : "resume";
+  if (names.empty()) {
+    return session.usage(fmt::format("queue {0} needs a NAME; see once queue {0} --help", verb));
+  }
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  int status = kDone;
+  for (const std::string& name : names) {
+    if (auto done = pause_one(*zone, name, paused); !done) {
+      JsonLine about;
+      const int failed = session.fail(done.error(), about.text("queue", name));
+      if (status == kDone) status = failed;
+    } else if (session.json) {
+      session.out.line(JsonLine{}.text("queue", name).boolean("paused", paused).str());
+    } else {
+      session.out.line(
+          paused
+              ? fmt::format("queue {} is paused: what runs goes on, nothing new is claimed", name)
+              : fmt::format("queue {} is resumed", name));
+    }
+  }
+  return status;
 }
 
 int remove(Session& session, const Named& options) {
@@ -106,15 +173,19 @@ int remove(Session& session, const Named& options) {
     return session.fail(done.error());
   }
   session.out.line(
-      session.json ? JsonLine{}.text("queue", options.name).boolean("removed", true).str()
-                   : fmt::format("queue {} is removed; its tasks stay in the log", options.name));
+      session.json
+          ? JsonLine{}.text("queue", options.name).boolean("removed", true).str()
+          : fmt::format("queue {} is removed, and with it what it knew of its tasks. They stay "
+                        "in the log: a queue that is added later runs them again, unless "
+                        "it starts --from now",
+                        options.name));
   return kDone;
 }
 
 }  // namespace
 
 void add_queue(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("queue", "Add, list, show and remove queues");
+  auto* app = root.add_subcommand("queue", "Add, set, list, show, pause, resume and remove queues");
   app->require_subcommand(1);
   add_example(*app, "Example:\n  once queue add billing --topic 'orders.>'");
   auto options = std::make_shared<Named>();
@@ -125,13 +196,30 @@ void add_queue(CLI::App& root, Session& session) {
   };
 
   auto* adding = named("add", "Make a queue; the same definition again is fine");
-  add_queue_options(*adding, options->queue);
+  add_fixed_options(*adding, options->queue);
+  add_changeable_options(*adding, options->queue);
+  adding->add_flag("--ledger", options->queue.ledger,
+                   "Without a topic: a ledger alone, for once claim");
   add_example(*adding,
               "Example:\n"
               "  once queue add billing --topic 'orders.>' --key '{order.id}' --timeout 5m\n"
-              "  once queue add audit --topic '>' --from now");
+              "  once queue add audit --topic '>' --from now\n"
+              "  once queue add webhooks --ledger");
   adding->callback([&session, options] {
     session.command = [&session, options] { return add(session, *options); };
+  });
+
+  auto* setting = named("set", "Change what is given of a queue; its workers follow");
+  add_changeable_options(*setting, options->queue);
+  // Known, to be refused with a reason, and not part of the help.
+  add_fixed_options(*setting, options->queue);
+  setting->add_flag("--ledger", options->queue.ledger);
+  for (const char* fixed : {"--topic", "--key", "--from", "--ledger"}) {
+    setting->get_option(fixed)->group("");
+  }
+  add_example(*setting, "Example:\n  once queue set billing --attempts 10 --backoff 1m,10m");
+  setting->callback([&session, options] {
+    session.command = [&session, options] { return set(session, *options); };
   });
 
   auto* listing = app->add_subcommand("list", "List the queues");
@@ -143,6 +231,18 @@ void add_queue(CLI::App& root, Session& session) {
   showing->callback([&session, options] {
     session.command = [&session, options] { return show(session, options->name); };
   });
+
+  auto names = std::make_shared<std::vector<std::string>>();
+  auto pausing = [&](const std::string& verb, const std::string& help, bool paused) {
+    auto* command = app->add_subcommand(verb, help);
+    add_words(*command, "NAME", *names, "The queues' names");
+    add_example(*command, fmt::format("Example:\n  once queue {} billing", verb));
+    command->callback([&session, names, paused] {
+      session.command = [&session, names, paused] { return pause(session, *names, paused); };
+    });
+  };
+  pausing("pause", "Claim nothing more of these queues; what runs goes on", true);
+  pausing("resume", "Claim from these queues again", false);
 
   auto* removing = named("remove", "Remove a queue; its tasks stay in the log");
   removing->add_flag("--force", options->force, "Even with tasks that are not settled");

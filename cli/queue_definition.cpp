@@ -99,8 +99,7 @@ Result<std::optional<std::uint64_t>> start_from(const Zone& zone, const std::str
         "--from takes start, now, a sequence or a time such as 2024-05-01T09:30:00Z, not \"{}\"",
         from));
   }
-  // In milliseconds: far years do not fit into the clock's own nanoseconds.
-  if (*time > std::chrono::floor<Duration>(std::chrono::system_clock::now())) {
+  if (*time > now()) {
     return invalid(fmt::format("--from {} is in the future", from));
   }
   auto first = first_since(zone, *time);
@@ -110,8 +109,15 @@ Result<std::optional<std::uint64_t>> start_from(const Zone& zone, const std::str
 
 }  // namespace
 
-std::optional<std::string> QueueOptions::any_but_topic() const {
+std::optional<std::string> QueueOptions::any_fixed() const {
+  if (topic) return "--topic";
   if (key) return "--key";
+  if (from) return "--from";
+  if (ledger) return "--ledger";
+  return {};
+}
+
+std::optional<std::string> QueueOptions::any_changeable() const {
   if (lease) return "--lease";
   if (timeout) return "--timeout";
   if (attempts) return "--attempts";
@@ -120,54 +126,57 @@ std::optional<std::string> QueueOptions::any_but_topic() const {
   if (max_running) return "--max-running";
   if (window) return "--window";
   if (same_key) return "--same-key";
-  if (from) return "--from";
   return {};
 }
 
-void add_queue_options(CLI::App& app, QueueOptions& options) {
+void add_fixed_options(CLI::App& app, QueueOptions& options) {
   add_text(app, "--topic", options.topic, "FILTER",
            "The topics it takes: orders.new, orders.*, orders.>");
   add_text(app, "--key", options.key, "TEMPLATE",
            "What a task is remembered by, such as {order.id}; none: its id");
+  add_text(app, "--from", options.from, "WHERE",
+           "Where in the log it starts: start, now, a sequence or a time (start)");
+}
+
+void add_changeable_options(CLI::App& app, QueueOptions& options) {
   add_duration(app, "--lease", options.lease, "How long a silent worker keeps a task (30s)");
-  add_duration(app, "--timeout", options.timeout, "How long one attempt may take (no limit)");
+  add_duration(app, "--timeout", options.timeout, "How long one attempt may take; 0: no limit (0)",
+               Duration{0});
   add_number(app, "--attempts", options.attempts,
              "Attempts before a task is dead (backoff values + 1)", 1, kMostCount);
   add_text(app, "--backoff", options.backoff, "D,D,...",
            "Waits between attempts, the last one repeats (30s,2m,5m)");
-  add_text(app, "--in-doubt", options.in_doubt, "POLICY",
-           "After an attempt without a verdict: retry (the default)");
+  add_text(app, "--in-doubt", options.in_doubt, "retry|steps|probe|hold",
+           "After an attempt without a verdict: run it again (retry, the default);\n"
+           "the same, but hold it when a step was cut off (steps); ask whether it\n"
+           "happened (probe); hold it for a person (hold)");
   add_number(app, "--max-running", options.max_running,
-             "Tasks running at once, all workers together", 1, kMostCount);
+             "Tasks running at once, all workers together; 0: no limit (0)", 0, kMostCount);
   add_number(app, "--window", options.window, "Tasks a worker claims ahead of free hands (0)", 0,
              kMostCount);
   add_text(app, "--same-key", options.same_key, "duplicate|ignore",
            "Other content under a known key: dead with that reason (duplicate),\n"
            "or a duplicate all the same (ignore)");
-  add_text(app, "--from", options.from, "WHERE",
-           "Where in the log it starts: start, now, a sequence or a time (start)");
 }
 
-Result<Queue> queue_from(const std::string& name, const QueueOptions& options) {
-  Queue queue{.name = name, .topic = options.topic.value_or("")};
-  queue.key = options.key.value_or("");
+Result<void> apply(const QueueOptions& options, Queue& queue) {
   if (options.lease) queue.lease = *options.lease;
   if (options.timeout) queue.timeout = *options.timeout;
-  queue.attempts = static_cast<int>(options.attempts.value_or(0));
-  queue.max_running = static_cast<int>(options.max_running.value_or(0));
-  queue.window = static_cast<int>(options.window.value_or(0));
+  if (options.attempts) queue.attempts = static_cast<int>(*options.attempts);
+  if (options.max_running) queue.max_running = static_cast<int>(*options.max_running);
+  if (options.window) queue.window = static_cast<int>(*options.window);
   if (options.backoff) {
     auto backoff = parse_backoff(*options.backoff);
     if (!backoff) return backoff.error();
     queue.backoff = std::move(*backoff);
   }
-  if (options.in_doubt && *options.in_doubt != "retry") {
-    const auto& policy = *options.in_doubt;
-    if (policy == "steps" || policy == "probe" || policy == "hold") {
-      return invalid(fmt::format(
-          "--in-doubt {} is not in this version: it has retry only; no queue was added", policy));
+  if (options.in_doubt) {
+    const auto policy = in_doubt_from(*options.in_doubt);
+    if (!policy) {
+      return invalid(fmt::format("--in-doubt takes retry, steps, probe or hold, not \"{}\"",
+                                 *options.in_doubt));
     }
-    return invalid(fmt::format("--in-doubt takes retry, not \"{}\"", policy));
+    queue.in_doubt = *policy;
   }
   if (options.same_key) {
     if (*options.same_key != "duplicate" && *options.same_key != "ignore") {
@@ -176,6 +185,13 @@ Result<Queue> queue_from(const std::string& name, const QueueOptions& options) {
     }
     queue.same_key = *options.same_key == "ignore" ? SameKey::ignore : SameKey::duplicate;
   }
+  return {};
+}
+
+Result<Queue> queue_from(const std::string& name, const QueueOptions& options) {
+  Queue queue{.name = name, .topic = options.topic.value_or(""), .key = options.key.value_or("")};
+  queue.ledger = options.ledger;
+  if (auto done = apply(options, queue); !done) return done.error();
   return queue;
 }
 
@@ -206,6 +222,18 @@ std::optional<Queue> find_queue(const std::vector<Queue>& queues, std::string_vi
   return found == queues.end() ? std::nullopt : std::optional(*found);
 }
 
+Error no_such_queue(std::string_view name) {
+  return {.code = Code::not_found,
+          .message = fmt::format("there is no queue {} (once queue list)", name)};
+}
+
+Result<Queue> existing_queue(const Zone& zone, std::string_view name) {
+  auto queues = zone.queues();
+  if (!queues) return queues.error();
+  if (auto queue = find_queue(*queues, name)) return std::move(*queue);
+  return no_such_queue(name);
+}
+
 int effective_attempts(const Queue& queue) {
   return queue.attempts > 0 ? queue.attempts
                             : static_cast<int>(effective_backoff(queue).size()) + 1;
@@ -229,7 +257,7 @@ JsonLine& add_fields(JsonLine& line, const Queue& queue) {
     }
   };
   line.text("queue", queue.name)
-      .text("topic", queue.topic)
+      .text_or_null("topic", queue.topic)
       .text_or_null("key", queue.key)
       .text("lease", format_duration(queue.lease))
       .text_or_null("timeout", queue.timeout.count() > 0 ? format_duration(queue.timeout) : "")
@@ -238,12 +266,37 @@ JsonLine& add_fields(JsonLine& line, const Queue& queue) {
   for (Duration value : effective_backoff(queue)) {
     backoff.push_back(json_string(format_duration(value)));
   }
-  line.json("backoff", json_array(backoff)).text("in_doubt", "retry");
+  line.json("backoff", json_array(backoff)).text("in_doubt", to_string(queue.in_doubt));
   number_or_null("max_running", queue.max_running);
   line.number("window", static_cast<std::uint64_t>(std::max(queue.window, 0)));
   line.text("same_key", queue.same_key == SameKey::ignore ? "ignore" : "duplicate");
-  if (queue.from) return line.number("from", *queue.from);
-  return line.null("from");
+  if (queue.from) {
+    line.number("from", *queue.from);
+  } else {
+    line.null("from");
+  }
+  return line.boolean("paused", queue.paused).boolean("ledger", queue.ledger);
+}
+
+std::string topic_text(const Queue& queue) {
+  return queue.ledger ? "(ledger)" : printable(queue.topic);
+}
+
+std::vector<std::pair<std::string, std::string>> described(const Queue& queue) {
+  return {
+      {"topic", queue.ledger ? "none: a ledger alone (once claim)" : printable(queue.topic)},
+      {"key", queue.key.empty() ? "the task's id" : printable(queue.key)},
+      {"lease", format_duration(queue.lease)},
+      {"timeout", queue.timeout.count() > 0 ? format_duration(queue.timeout) : "none"},
+      {"attempts", fmt::format("{}", effective_attempts(queue))},
+      {"backoff", backoff_text(queue)},
+      {"in doubt", std::string(to_string(queue.in_doubt))},
+      {"max running", queue.max_running > 0 ? fmt::format("{}", queue.max_running) : "no limit"},
+      {"window", fmt::format("{}", queue.window)},
+      {"same key", queue.same_key == SameKey::ignore ? "ignore" : "duplicate"},
+      {"from", queue.from ? fmt::format("#{}", *queue.from) : "start"},
+      {"paused", queue.paused ? "yes" : "no"},
+  };
 }
 
 }  // namespace once::cli

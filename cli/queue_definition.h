@@ -1,9 +1,11 @@
-// A queue as options on the command line (`queue add`, `work`) and as people read it.
+// A queue as options on the command line (`queue add`, `queue set`, `work`) and as people read it.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/json_line.h"
 #include "once/zone.h"
@@ -15,14 +17,22 @@ struct QueueOptions {
   std::optional<Duration> lease{}, timeout{};
   std::optional<std::uint64_t> attempts{}, max_running{}, window{};
 
-  // The name of an option other than --topic that is given; none: none is.
-  std::optional<std::string> any_but_topic() const;
+  bool ledger = false;
+
+  // The name of an option that is given; none: none is.
+  std::optional<std::string> any_fixed() const;       // for the life of a queue
+  std::optional<std::string> any_changeable() const;  // by `queue set`
 };
 
-void add_queue_options(CLI::App& app, QueueOptions& options);
+// What makes a queue what it is: --topic, --key and --from.
+void add_fixed_options(CLI::App& app, QueueOptions& options);
+// What `queue set` can change.
+void add_changeable_options(CLI::App& app, QueueOptions& options);
 
-// All but --from, which needs a zone. `--topic` is given.
+// All but --from, which needs a zone.
 Result<Queue> queue_from(const std::string& name, const QueueOptions& options);
+// Changes what is given of the changeable ones.
+Result<void> apply(const QueueOptions& options, Queue& queue);
 
 struct Added {
   Queue queue{};
@@ -34,9 +44,14 @@ struct Added {
 Result<Added> add_queue(Zone& zone, Queue queue, const std::optional<std::string>& from);
 
 std::optional<Queue> find_queue(const std::vector<Queue>& queues, std::string_view name);
+Error no_such_queue(std::string_view name);
+Result<Queue> existing_queue(const Zone& zone, std::string_view name);
 
 int effective_attempts(const Queue& queue);
 std::string backoff_text(const Queue& queue);  // 30s,2m,5m
 JsonLine& add_fields(JsonLine& line, const Queue& queue);
+std::string topic_text(const Queue& queue);  // for people
+// The definition as lines of label and value.
+std::vector<std::pair<std::string, std::string>> described(const Queue& queue);
 
 }  // namespace once::cli

@@ -34,6 +34,7 @@ Exit exit_of(const Error& error) {
     case Code::store_unusable: return kStore;
     case Code::outcome_unknown:
     case Code::timed_out: return kUnknown;
+    case Code::wrong_state:
     case Code::fenced:
     case Code::failed: break;
   }
@@ -95,13 +96,12 @@ JsonLine& add_error(JsonLine& line, const Error& error) {
   return line;
 }
 
-int Session::fail(const Error& error) {
+int Session::fail(const Error& error) { return fail(error, JsonLine{}); }
+
+int Session::fail(const Error& error, JsonLine about) {
   out.flush();  // what was said before stays before
   complain(error.message);
-  if (json) {
-    JsonLine line;
-    out.line(add_error(line, error).str());
-  }
+  if (json) out.line(add_error(about, error).str());
   return exit_of(error);
 }
 

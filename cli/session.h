@@ -23,7 +23,8 @@ enum Exit : int {
   kConflict = 3,
   kStore = 5,
   kNotFound = 6,
-  kUnknown = 7,  // outcome unknown, or a wait ran out
+  kUnknown = 7,     // outcome unknown, or a wait ran out
+  kNotClaimed = 8,  // done before, held by another, not due
 };
 Exit exit_of(const Error& error);
 
@@ -47,6 +48,8 @@ class Session {
   Style style() const;
   // One line on standard error, with --json also an object on standard output; the exit status.
   int fail(const Error& error);
+  // The same; the object begins with what `about` holds.
+  int fail(const Error& error, JsonLine about);
   int usage(std::string message);  // fail() with invalid_input
   // For people, on standard error; not with -q.
   void hint(std::string_view text) const;

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/json_line.h"
 #include "cli/options.h"
+#include "cli/queue_definition.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/values.h"
@@ -34,11 +35,12 @@ void add_age(JsonLine& line, std::string_view name, const std::optional<Duration
 void print_json(Session& session, const Status& status) {
   for (const QueueStatus& queue : status.queues) {
     JsonLine line;
-    line.text("queue", queue.queue.name).text("topic", queue.queue.topic);
+    line.text("queue", queue.queue.name).text_or_null("topic", queue.queue.topic);
     for (State state : kStates) line.number(to_string(state), count_of(queue, state));
     line.number("workers", queue.workers);
     add_age(line, "oldest_waiting_s", queue.oldest_waiting);
     add_age(line, "oldest_in_doubt_s", queue.oldest_in_doubt);
+    line.boolean("paused", queue.queue.paused);
     session.out.line(line.str());
   }
   session.out.line(JsonLine{}.number("unrouted", status.unrouted).str());
@@ -87,7 +89,9 @@ std::string for_people(const Status& status, const Style& style) {
     columns.push_back({"OLDEST WAITING", Table::Align::right});
     Table table(std::move(columns));
     for (const QueueStatus& queue : status.queues) {
-      std::vector<Table::Cell> cells{queue.queue.name, printable(queue.queue.topic)};
+      std::vector<Table::Cell> cells{
+          queue.queue.paused ? queue.queue.name + " (paused)" : queue.queue.name,
+          topic_text(queue.queue)};
       for (State state : states) {
         const std::uint64_t count = count_of(queue, state);
         std::string text = fmt::format("{}", count);

@@ -42,6 +42,24 @@ const CLI::App& deepest(const CLI::App& root) {
   return *app;
 }
 
+// In words, which option was given twice or without its value; none: that is not what is wrong.
+std::optional<std::string> misused(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string_view message = error.what();
+  const bool missing = error.get_name() == "ArgumentMismatch" && message.ends_with(" missing");
+  if (missing) return fmt::format("{} needs a value", message.substr(0, message.find(':')));
+  for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
+    for (const CLI::Option* option : at->get_options()) {
+      const auto most = static_cast<std::size_t>(option->get_items_expected_max());
+      if (most == 0 || option->get_positional()) continue;
+      if (option->count() > most) {
+        return fmt::format("{} is given {} times; it can be given once", option->get_name(),
+                           option->count());
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::string> command_word(const std::vector<std::string>& arguments) {
@@ -55,11 +73,15 @@ std::optional<std::string> command_word(const std::vector<std::string>& argument
   return {};
 }
 
+bool takes_program(std::string_view command) { return command == "work" || command == "step"; }
+
 std::vector<std::string> with_empty_values(std::vector<std::string> arguments) {
   std::vector<std::string> out;
   bool options = true;
   for (std::string& argument : arguments) {
     if (argument == "--") options = false;
+    // An optional value has no word of its own; a blank one is refused by the option.
+    if (options && argument == "--wait=") argument += ' ';
     const bool split = options && argument.size() > 3 && argument.starts_with("--") &&
                        argument.find('=') == argument.size() - 1;
     if (split) argument.pop_back();
@@ -93,6 +115,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
     for (const CLI::Option* option : at->get_options()) {
+      if (hidden(*option)) continue;
       for (const std::string& name : option->get_lnames()) {
         if (std::find(names.begin(), names.end(), "--" + name) == names.end()) {
           names.push_back("--" + name);
@@ -102,6 +125,8 @@ std::vector<std::string> option_names(const CLI::App& app) {
   }
   return names;
 }
+
+bool hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
 std::string unknown_command(const CLI::App& app, std::string_view word) {
   const auto meant = did_you_mean(word, command_names(app));
@@ -123,12 +148,18 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error) {
                          meant ? fmt::format("did you mean {}? ", *meant) : "", name);
     }
     if (!app.get_subcommands({}).empty()) return unknown_command(app, word);
+    if (takes_program(app.get_name())) {
+      return fmt::format("the program to run comes after `--`: once {} ... -- {}; see {} --help",
+                         app.get_name(), printable(word), name);
+    }
     return fmt::format("one word too many: {}; see {} --help", printable(word), name);
   }
   if (!app.get_subcommands({}).empty()) {
     return fmt::format("a command is missing: {}; see {} --help",
                        fmt::join(command_names(app), ", "), name);
   }
+  if (const auto option = misused(app, error))
+    return fmt::format("{}; see {} --help", *option, name);
   return fmt::format("{}; see {} --help", error.what(), name);
 }
 

@@ -12,6 +12,9 @@ namespace once::cli {
 // The first word that is not a global option or its value; none: there is no command.
 std::optional<std::string> command_word(const std::vector<std::string>& arguments);
 
+// Commands that run a program, which follows `--`.
+bool takes_program(std::string_view command);
+
 // `--id=` as two words: the parser would take the next word for the value.
 std::vector<std::string> with_empty_values(std::vector<std::string> arguments);
 
@@ -21,6 +24,7 @@ std::optional<std::string> did_you_mean(std::string_view word,
 
 std::vector<std::string> command_names(const CLI::App& app);
 std::vector<std::string> option_names(const CLI::App& app);  // long ones, its parents' too
+bool hidden(const CLI::Option& option);                      // not for the help
 
 // One sentence for a failed parse.
 std::string explain(const CLI::App& root, const CLI::ParseError& error);

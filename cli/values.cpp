@@ -89,6 +89,8 @@ std::string format_duration(Duration duration) {
   return out;
 }
 
+Time now() { return std::chrono::floor<Duration>(std::chrono::system_clock::now()); }
+
 std::optional<Time> parse_time(std::string_view text) {
   using namespace std::chrono;
   auto years = take_digits(text, 4);
@@ -134,6 +136,11 @@ std::optional<Time> parse_time(std::string_view text) {
   if (!text.empty()) return {};
   return midnight + hours{*hour} + minutes{*minute} + seconds{*second} + Duration{thousandths} -
          offset;
+}
+
+std::optional<Time> parse_coming(std::string_view text) {
+  if (auto duration = parse_duration(text)) return now() + *duration;
+  return parse_time(text);
 }
 
 std::string format_time(Time time) {

@@ -15,8 +15,12 @@ namespace once::cli {
 std::optional<Duration> parse_duration(std::string_view text);
 std::string format_duration(Duration duration);
 
+// The machine's clock. In milliseconds: far years do not fit into its own nanoseconds.
+Time now();
 // RFC 3339, or a date alone, which is its midnight in UTC.
 std::optional<Time> parse_time(std::string_view text);
+// A time, or a duration that means so long from now.
+std::optional<Time> parse_coming(std::string_view text);
 // RFC 3339 in UTC with milliseconds.
 std::string format_time(Time time);
 

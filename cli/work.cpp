@@ -19,7 +19,7 @@ struct Options {
   std::string queue{};
   QueueOptions definition{};
   std::optional<std::uint64_t> concurrency{};
-  std::optional<std::string> worker{};
+  std::optional<std::string> worker{}, probe{};
   std::optional<Duration> grace{};
   bool until_empty = false;
 };
@@ -47,6 +47,7 @@ class Stopper {
               session.hint("draining: running tasks finish; a second signal ends them");
               drain_.request_stop();
             } else {
+              session.hint("ending the running programs now; their tasks are given back");
               worker.interrupt();
             }
           }
@@ -63,19 +64,65 @@ class Stopper {
   std::jthread thread_;  // last: it uses the others
 };
 
+// A probe and a policy that do not go together are no mistake, but seldom meant.
+void hint_at_policy(const Session& session, const Zone& zone, const Options& options) {
+  const auto queue = existing_queue(zone, options.queue);
+  if (!queue) return;
+  if (queue->paused) {
+    session.hint(fmt::format("queue {0} is paused: nothing is claimed until once queue resume {0}",
+                             queue->name));
+  }
+  const bool asks = queue->in_doubt == InDoubt::probe;
+  if (asks && !options.probe) {
+    session.hint(
+        fmt::format("queue {} asks a probe about tasks in doubt and this worker has none (--probe "
+                    "CMD): it holds "
+                    "them for a person (once doubt list)",
+                    queue->name));
+  }
+  if (!asks && options.probe) {
+    session.hint(
+        fmt::format("queue {0} has the policy {1}, which asks no probe (once queue set {0} "
+                    "--in-doubt probe)",
+                    queue->name, to_string(queue->in_doubt)));
+  }
+}
+
+// What a person has to look at, now that no worker will.
+void hint_at_leftovers(Session& session, const Zone& zone, const std::string& name) {
+  const auto status = zone.status();
+  if (!status) return;
+  for (const QueueStatus& queue : status->queues) {
+    if (queue.queue.name != name) continue;
+    if (const auto held = queue.tasks.at(State::in_doubt); held > 0) {
+      session.hint(
+          fmt::format("{} held in doubt: once doubt list --queue {}", counted(held, "task"), name));
+    }
+    if (const auto dead = queue.tasks.at(State::dead); dead > 0) {
+      session.hint(fmt::format("{} dead: once dead list --queue {}", counted(dead, "task"), name));
+    }
+  }
+}
+
 int work(Session& session, const Options& options) {
   if (session.program.empty()) {
     return session.usage(
         "work needs `--` and the program to run: once work QUEUE [options] -- CMD ARGS...");
   }
-  if (const auto given = options.definition.any_but_topic(); given && !options.definition.topic) {
+  auto given = options.definition.any_fixed();
+  if (!given) given = options.definition.any_changeable();
+  if (given && !options.definition.topic) {
     return session.usage(fmt::format(
         "{} describes a queue that work makes: give --topic too, or leave it out", *given));
+  }
+  if (options.probe && options.probe->empty()) {
+    return session.usage("--probe takes a command for /bin/sh; it is empty");
   }
   auto queue = queue_from(options.queue, options.definition);
   if (!queue) return session.fail(queue.error());
   std::error_code error;
   const Program program{.command = session.program,
+                        .probe = options.probe.value_or(""),
                         .grace = options.grace.value_or(Program{}.grace),
                         .guard = std::filesystem::read_symlink("/proc/self/exe", error).string(),
                         .store = session.absolute_url()};
@@ -90,8 +137,8 @@ int work(Session& session, const Options& options) {
       .on_fenced =
           [&session](std::string_view id) {
             session.hint(
-                fmt::format("task {} was taken over by another worker while this one did not "
-                            "renew its lease; what happened here is not recorded",
+                fmt::format("task {} was taken over or settled by another while this worker did "
+                            "not renew its lease; what happened here is not recorded",
                             id));
           }};
   if (auto sound = rehearse(*queue, program, worker_options); !sound) {
@@ -115,11 +162,14 @@ int work(Session& session, const Options& options) {
   session.hint(
       fmt::format("working on queue {}, {} at a time", options.queue,
                   counted(static_cast<std::uint64_t>(worker_options.concurrency), "task")));
+  hint_at_policy(session, *zone, options);
 
   Stopper stopper(session, signals, *worker);
   auto done =
       options.until_empty ? worker->run_until_empty(stopper.drain()) : worker->run(stopper.drain());
-  return done ? kDone : session.fail(done.error());
+  if (!done) return session.fail(done.error());
+  if (options.until_empty) hint_at_leftovers(session, *zone, options.queue);
+  return kDone;
 }
 
 }  // namespace
@@ -134,23 +184,28 @@ void add_work(CLI::App& root, Session& session) {
                 "End when every task of the queue is settled, later retries included");
   add_duration(*app, "--grace", options->grace,
                "Between SIGTERM and SIGKILL when a program must end (10s)", Duration{0});
-  add_queue_options(*app, options->definition);
-  add_example(*app,
-              "--topic makes the queue when it is not there; --key to --from describe it.\n"
-              "\n"
-              "The program gets the body on standard input and ONCE_ID, ONCE_KEY, ONCE_TOPIC,\n"
-              "ONCE_QUEUE, ONCE_SEQUENCE, ONCE_ATTEMPT, ONCE_TOKEN, ONCE_IN_DOUBT,\n"
-              "ONCE_IDEMPOTENCY_KEY, ONCE_STORE, ONCE_BIN, ONCE_TASK_FILE and ONCE_RESULT in its\n"
-              "environment (ONCE_DEADLINE when the queue has a timeout); its result is what it "
-              "writes to the file\n"
-              "$ONCE_RESULT, else its standard output. Exit 0 completes, 65 is dead at once, 74\n"
-              "may have happened, a signal or the timeout is no verdict, any other exit is tried\n"
-              "again.\n"
-              "\n"
-              "SIGTERM or SIGINT drains: running tasks finish. A second one ends them.\n"
-              "\n"
-              "Example:\n"
-              "  once work billing --topic 'orders.>' --concurrency 4 -- ./bill --currency EUR");
+  add_text(*app, "--probe", options->probe, "CMD",
+           "Asked by /bin/sh, with the same input and environment, whether a task in\n"
+           "doubt happened: exit 0 yes, 1 no, other unknown (--in-doubt probe)");
+  add_fixed_options(*app, options->definition);
+  add_changeable_options(*app, options->definition);
+  add_example(
+      *app,
+      "--topic makes the queue when it is not there; --key to --same-key describe it.\n"
+      "\n"
+      "The program gets the body on standard input and ONCE_ID, ONCE_KEY, ONCE_TOPIC,\n"
+      "ONCE_QUEUE, ONCE_SEQUENCE, ONCE_ATTEMPT, ONCE_TOKEN, ONCE_IN_DOUBT,\n"
+      "ONCE_IDEMPOTENCY_KEY, ONCE_STORE, ONCE_BIN, ONCE_SOCKET (for once step),\n"
+      "ONCE_TASK_FILE (the task with its headers, as once log prints it) and ONCE_RESULT in\n"
+      "its environment, ONCE_DEADLINE when the queue has a timeout. Its result is what it\n"
+      "writes to the file $ONCE_RESULT, else its standard output. Exit 0 completes, 65 is\n"
+      "dead at once, 74 may have happened; a signal, exit 129 to 192 and the timeout are no\n"
+      "verdict (--in-doubt decides); any other exit is tried again.\n"
+      "\n"
+      "SIGTERM or SIGINT drains: running tasks finish. A second one ends them.\n"
+      "\n"
+      "Example:\n"
+      "  once work billing --topic 'orders.>' --concurrency 4 -- ./bill --currency EUR");
   app->callback([&session, options] {
     session.command = [&session, options] { return work(session, *options); };
   });

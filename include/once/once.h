@@ -1,8 +1,10 @@
 // Everything at once.
 #pragma once
 
+#include "once/guard.h"
 #include "once/json.h"
 #include "once/result.h"
+#include "once/step.h"
 #include "once/task.h"
 #include "once/version.h"
 #include "once/view.h"

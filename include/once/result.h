@@ -21,6 +21,7 @@ enum class Code {
   too_large,              // a body or header above the zone's limit
   queue_mismatch,         // the queue exists with another definition
   not_found,              // no such queue, task or record
+  wrong_state,            // the task is not where this can be done to it; nothing was changed
   fenced,                 // the task was reclaimed: this worker may not write to it any more
   failed,                 // none of the others; the message says what
   store_unavailable,      // not reachable now (locked, away): the same call later may succeed

@@ -43,6 +43,11 @@ struct Task {
   std::string id{};  // empty: made from the content, so that equal content is one task
   Body body{};
   std::map<std::string, std::string> headers{};
+  // Not run before then, and not begun after then: it is cancelled, with that reason. Both are kept
+  // as lengths from the commit in the store's time, which goes by no wall clock and stands still
+  // while the machine is off.
+  std::optional<Time> not_before{};
+  std::optional<Time> expires{};
 };
 
 struct Receipt {
@@ -53,8 +58,17 @@ struct Receipt {
   bool unrouted{};       // true: no queue matches the topic yet; the task is kept
 };
 
-// What becomes of an attempt that ended without a verdict (crash, kill, timeout, lost lease).
-enum class InDoubt { retry };
+// What becomes of an attempt that ended without a verdict (crash, kill, timeout, lost lease): its
+// effect may have happened.
+enum class InDoubt {
+  retry,  // run it again; the handler is told
+  steps,  // run it again, past its finished steps; hold it when a step was cut off
+  hold,   // nothing happens until a person decides
+  probe,  // ask the outside world whether it happened, then complete it or run it again
+};
+
+std::string_view to_string(InDoubt policy);
+std::optional<InDoubt> in_doubt_from(std::string_view name);
 
 // What a later task with a known key and other content is.
 enum class SameKey { duplicate, ignore };
@@ -73,6 +87,10 @@ struct Queue {
   int max_running{};                    // across all workers; zero: no limit
   int window{};                         // claimed ahead of free handlers, per worker
   std::optional<std::uint64_t> from{};  // first sequence; none: the log's beginning
+  bool paused = false;                  // nothing is claimed until it is resumed
+  // Without a topic: no task is delivered, the queue is a ledger alone for loops that get their
+  // work elsewhere (see Guard).
+  bool ledger = false;
 
   friend bool operator==(const Queue&, const Queue&) = default;
 };

@@ -45,6 +45,8 @@ struct ListFilter {
   std::optional<State> state{};  // none: every state
   std::string topic{};           // filter; empty: every topic
   std::optional<Time> since{};   // in this state since then or later
+  std::optional<Time> until{};   // in this state since then or earlier
+  std::string error{};           // part of its error or reason; empty: any
   std::size_t limit = 100;
 };
 
@@ -72,12 +74,38 @@ struct AttemptView {
   std::string error{};
 };
 
+struct StepView {
+  std::string step{};
+  std::string state{};   // running done in_doubt again (to be run again, a person said)
+  std::string policy{};  // when it is cut off: retry hold probe
+  int runs{};            // how often it was begun
+  int attempt{};         // that began or finished it last
+  Time started_at{};
+  std::optional<Time> ended_at{};
+  std::optional<Body> result{};  // done
+  bool result_cut{};
+};
+
+// What a person, a probe or the policy did to the task.
+struct DeedView {
+  std::string what{};  // retried completed dropped cancelled cancel_asked happened did_not_happen
+                       // held step_completed; retry_asked and step_completion_asked wait for a
+                       // worker
+  Time at{};
+  std::string by{};
+  std::string why{};
+  std::string step{};
+};
+
 struct QueueView {
   std::string queue{};
   std::string key{};
   State state{};
-  std::string reason{};  // why dead, cancelled or duplicate
+  std::string reason{};  // why dead, in doubt, cancelled or duplicate
   std::vector<AttemptView> attempts{};
+  std::vector<StepView> steps{};
+  std::vector<DeedView> story{};
+  std::uint64_t deeds_dropped{};     // older ones the record no longer holds
   std::uint64_t attempts_dropped{};  // older ones the record no longer holds
   std::optional<Body> result{};
   bool result_cut{};  // it was longer than what is kept
@@ -93,6 +121,8 @@ struct LogEntry {
   std::map<std::string, std::string> headers{};
   Time published_at{};
   std::string digest{};
+  std::optional<Time> not_before{};
+  std::optional<Time> expires{};
 };
 
 struct TaskView {

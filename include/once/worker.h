@@ -2,11 +2,15 @@
 // claims, runs and records.
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "once/task.h"
@@ -38,6 +42,51 @@ class Outcome {
   std::optional<Duration> retry_in_{};
 };
 
+// How the result of a step is remembered. Specialise it for types of your own.
+template <class T>
+struct Codec;
+
+template <>
+struct Codec<std::string> {
+  static std::string encode(const std::string& value) { return value; }
+  static std::string decode(std::string_view bytes) { return std::string(bytes); }
+};
+
+template <class T>
+requires std::is_arithmetic_v<T>
+struct Codec<T> {
+  static std::string encode(T value) {
+    char text[64];
+    const auto end = std::to_chars(text, text + sizeof text, +value).ptr;
+    return std::string(text, end);
+  }
+  static T decode(std::string_view bytes) {
+    if constexpr (std::is_same_v<T, bool>) {
+      if (bytes == "true" || bytes == "1") return true;
+      if (bytes == "false" || bytes == "0") return false;
+    } else {
+      T value{};
+      const char* const end = bytes.data() + bytes.size();
+      const auto read = std::from_chars(bytes.data(), end, value);
+      if (read.ec == std::errc{} && read.ptr == end) return value;
+    }
+    throw std::invalid_argument("the remembered result of a step is no such value: '" +
+                                std::string(bytes) + "'");
+  }
+};
+
+namespace detail {
+template <class T>
+using NotVoid = std::conditional_t<std::is_void_v<T>, bool, T>;
+}  // namespace detail
+
+// Thrown by Context::step() when the attempt is over for the outside: the task was taken over,
+// cancelled or is held. No std::exception, so that a handler's catch for its own failures lets it
+// pass; when it is caught all the same, what the handler says afterwards is not recorded.
+struct AttemptOver {
+  std::string why{};
+};
+
 // Valid during the handler's call, for its thread.
 class Context {
  public:
@@ -50,24 +99,114 @@ class Context {
   bool in_doubt() const;        // an earlier attempt ended without a verdict
   // The same for every attempt of this task (and step): hex SHA-256 of zone, queue, key and step.
   std::string idempotency_key(std::string_view step = {}) const;
-  // Asked to stop when the lease is lost, the queue's timeout has passed or the worker is ended.
+  // Asked to stop when the lease is lost, the task is cancelled, the queue's timeout has passed or the
+  // worker is ended. Callbacks run on a thread of the worker's, or inside step().
   std::stop_token stop() const;
+
+  // Runs `f` once for this task and remembers what it returns: any later attempt gets that instead.
+  // That it begins is recorded before it runs, so that a step which is cut off is known to be in
+  // doubt, and its policy decides: retry, hold, or the queue's (where `steps` means hold). When `f`
+  // throws a std::exception, nothing happened, and the next attempt runs it again. A name can be used once per
+  // attempt. A result above 1 MiB is not remembered: a later attempt that asks for it fails. Throws
+  // AttemptOver, or Failure when the intent could not be recorded.
+  template <class F>
+  auto step(std::string_view name, F&& f, std::optional<InDoubt> policy = {}) const
+      -> std::invoke_result_t<F&> {
+    using T = std::invoke_result_t<F&>;
+    StepGate begun = gate(name, policy, false);
+    if (begun.ask) hold_step(name, "the step was cut off, and there is no probe to ask");
+    return finish_step<T>(name, f, std::move(begun));
+  }
+  // The same; a step that was cut off asks `probe`: its value, or true for a step without one, says
+  // that it happened; none or false that it did not; when it throws, nobody knows and the task is
+  // held.
+  template <class F, class P>
+  requires std::invocable<P&>
+  auto step(std::string_view name, F&& f, P&& probe) const -> std::invoke_result_t<F&> {
+    using T = std::invoke_result_t<F&>;
+    using Answer = std::conditional_t<std::is_void_v<T>, bool, std::optional<detail::NotVoid<T>>>;
+    static_assert(std::is_same_v<std::invoke_result_t<P&>, Answer>,
+                  "the probe of a step answers std::optional of what the step returns, or bool for "
+                  "a step that returns nothing");
+    StepGate begun = gate(name, InDoubt::probe, false);
+    if (begun.ask) begun = ask<T>(name, probe);
+    return finish_step<T>(name, f, std::move(begun));
+  }
 
   struct Impl;
   explicit Context(const Impl& impl) : impl_(impl) {}
 
  private:
+  struct StepGate {
+    bool ask = false;                         // cut off: ask the probe
+    std::optional<std::string> remembered{};  // done before
+  };
+  // `asked`: the probe says that it did not happen.
+  StepGate gate(std::string_view name, std::optional<InDoubt> policy, bool asked) const;
+  void end_step(std::string_view name, std::string result) const;
+  void fail_step(std::string_view name) const;
+  [[noreturn]] void hold_step(std::string_view name, std::string why) const;
+
+  template <class T, class P>
+  StepGate ask(std::string_view name, P& probe) const {
+    std::optional<std::string> found;
+    try {
+      if constexpr (std::is_void_v<T>) {
+        if (probe()) found.emplace();
+      } else if (std::optional<T> happened = probe()) {
+        found = Codec<T>::encode(*happened);
+      }
+    } catch (const AttemptOver&) {
+      throw;
+    } catch (const std::exception& thrown) {
+      hold_step(name, thrown.what());
+    } catch (...) {
+      hold_step(name, "the probe threw something that is no std::exception");
+    }
+    if (!found) return gate(name, InDoubt::probe, true);
+    end_step(name, *found);
+    return {.remembered = std::move(found)};
+  }
+
+  template <class T, class F>
+  T finish_step(std::string_view name, F& f, StepGate begun) const {
+    if constexpr (std::is_void_v<T>) {
+      if (begun.remembered) return;
+      run_step(name, f);
+      end_step(name, {});
+    } else {
+      if (begun.remembered) return Codec<T>::decode(*begun.remembered);
+      T value = run_step(name, f);
+      end_step(name, Codec<T>::encode(value));
+      return value;
+    }
+  }
+
+  template <class F>
+  auto run_step(std::string_view name, F& f) const {
+    try {
+      return f();
+    } catch (const std::exception&) {
+      fail_step(name);
+      throw;
+    }
+  }
+
   const Impl& impl_;
 };
 
 struct WorkerOptions {
   int concurrency = 1;
   std::string name{};  // empty: host and process id
+  // For queues with InDoubt::probe: asks the outside world whether an attempt that ended without a
+  // verdict happened. completed(result): it did; failed: it did not, run it; anything else, or when
+  // it throws: nobody knows, the task is held. Without a probe it is held too.
+  std::function<Outcome(const Context&)> probe{};
   // Told once when the store stops answering, which the worker waits out, and with none when it
   // answers again. Called on a thread of the worker's; must not throw.
   std::function<void(const std::optional<Error>&)> on_store{};
-  // Told the id of a task that another worker took over before this one could record it: whatever
-  // the handler says of it is not written. Called as on_store is.
+  // Told the id of a task whose attempt could not be recorded because it was not this worker's any
+  // more: another took it over, or it was settled meanwhile. Called as on_store is.
   std::function<void(std::string_view id)> on_fenced{};
 };
 
@@ -75,6 +214,9 @@ struct WorkerOptions {
 // the file $ONCE_RESULT or its standard output, the verdict from its exit status.
 struct Program {
   std::vector<std::string> command{};
+  // For queues with InDoubt::probe: run by `/bin/sh -c` with the same environment and input. Exit 0:
+  // it happened, with the result it writes; 1: it did not; any other: nobody knows.
+  std::string probe{};
   Duration grace{10'000};  // between SIGTERM and SIGKILL
   std::string guard{};     // executable that calls guard_main(); see there
   std::string store{};     // $ONCE_STORE for the program; holds no secret

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "once/guard.h"
 #include "once/view.h"
 #include "once/worker.h"
 
@@ -25,6 +26,12 @@ struct OpenOptions {
   std::shared_ptr<Clock> clock{};  // none: the machine's; shared with the caller that moves it
 };
 
+// Who does something to a task, and why. It becomes part of the task's story.
+struct By {
+  std::string who{};  // empty: this user on this host
+  std::string why{};
+};
+
 // Any thread may call; workers keep it open. Do not use it in a forked child.
 class Zone {
  public:
@@ -39,7 +46,12 @@ class Zone {
   // fine (and finds none); another one is refused as queue_mismatch.
   Result<std::uint64_t> add(const Queue& queue);
   Result<std::vector<Queue>> queues() const;
-  // Unsettled tasks refuse the removal unless forced. Tasks stay in the log.
+  // Changes what the queue says about attempts, pauses or resumes it, and answers the definition
+  // that stands now. `edit` is called with what it is; more than once when others change it at the
+  // same time. Name, topic, key, from and ledger are fixed. Workers follow with their next claims.
+  Result<Queue> change(std::string_view queue, const std::function<void(Queue&)>& edit);
+  // Unsettled, dead and doubtful tasks refuse the removal unless forced. Tasks stay in the log; what
+  // the queue knows of them is forgotten, and a queue that is added later runs them anew.
   Result<void> remove_queue(std::string_view name, bool force = false);
 
   // A receipt means that the task is on disk. An error with in_doubt means that it may be: publish
@@ -52,12 +64,32 @@ class Zone {
   // Code::timed_out.
   Result<Outcome> wait(std::string_view id, std::string_view queue, Duration limit);
 
+  // What people may do to a task; each says who and why in its story. In a queue that is a ledger
+  // alone the id is the key. A task that is not where this can be done is Code::wrong_state.
+  // Dead or in doubt: run it again, with all its attempts before it.
+  Result<void> retry(std::string_view id, std::string_view queue, const By& by);
+  // In doubt: it happened, with this result.
+  Result<void> complete(std::string_view id, std::string_view queue, Body result, const By& by);
+  // In doubt because of this step: the step happened, with this result; the task goes on after it.
+  Result<void> complete_step(std::string_view id, std::string_view queue, std::string_view step,
+                             Body result, const By& by);
+  // Dead or in doubt: leave it. It becomes cancelled.
+  Result<void> drop(std::string_view id, std::string_view queue, const By& by);
+  // Not settled yet, or in doubt. One that runs is asked to end: then State::running is the answer,
+  // and it becomes cancelled unless it completes all the same.
+  Result<State> cancel(std::string_view id, std::string_view queue, const By& by);
+
+  // For loops that get their work elsewhere, on a queue that is a ledger alone; see guard.h.
+  Result<Guard> guard(std::string_view queue, GuardOptions options = {});
+
   Result<Worker> worker(std::string_view queue, std::function<Outcome(Context&)> handler,
                         WorkerOptions options = {});
   Result<Worker> worker(std::string_view queue, Program program, WorkerOptions options = {});
 
   Result<Status> status() const;
-  Result<std::vector<ListItem>> list(const ListFilter& filter) const;
+  // `after`: go on behind this item of an earlier answer.
+  Result<std::vector<ListItem>> list(const ListFilter& filter,
+                                     const ListItem* after = nullptr) const;
   Result<TaskView> inspect(std::string_view id) const;
   // Entries after a sequence, in order, at most `limit`; an empty filter matches every topic.
   Result<std::vector<LogEntry>> log(std::uint64_t after, std::size_t limit,
@@ -67,9 +99,9 @@ class Zone {
   Result<Retired> retire();  // applies the retention now; workers do it by themselves
 
   struct Impl;
+  explicit Zone(std::shared_ptr<Impl> impl);
 
  private:
-  explicit Zone(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;  // shared with the workers made from it
 };
 

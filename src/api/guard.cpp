@@ -1,9 +1,153 @@
-// The public name of the guard's body.
-#include "engine/program.h"
-#include "once/worker.h"
+// The ledger alone, for loops that get their work elsewhere.
+#include "once/guard.h"
+
+#include <algorithm>
+
+#include "api/zone_impl.h"
+#include "core/names.h"
+#include "engine/scribe.h"
+#include "engine/settler.h"
 
 namespace once::inline v1 {
 
-int guard_main(int argc, char** argv) { return engine::run_guard(argc, argv); }
+struct Guard::Impl {
+  std::shared_ptr<Zone::Impl> zone;  // kept open for as long as the guard lives
+  Queue queue{};
+  std::string name{};
+  std::unique_ptr<store::Membership> membership{};  // null: claims go by their leases alone
+  engine::Scribe scribe;
+
+  store::Address address(std::string_view key) const {
+    return {.queue = queue.name, .key = std::string(key)};
+  }
+
+  Result<std::optional<core::Stored>> read(const store::Address& at) const {
+    if (auto ok = core::check_id(at.key); !ok) return ok.error();
+    return std::move(zone->store->get(std::span(&at, 1)).front());
+  }
+
+  // Does what the holder of the token may do. The token stands for the nonce of its claim: whoever
+  // shows another one is answered like any stranger.
+  template <class Make>
+  Result<State> as_holder(std::string_view key, std::uint64_t token, Make make) {
+    const store::Address at = address(key);
+    auto stored = read(at);
+    if (!stored) return stored.error();
+    if (!*stored)
+      return Error{.code = Code::not_found,
+                   .message = "queue '" + queue.name + "' knows no key '" + at.key +
+                              "'; nothing was recorded: claim it first"};
+    core::Nonce nonce{};
+    if (core::token_of((*stored)->record, (*stored)->revision).value == token)
+      nonce = (*stored)->record.nonce;
+    auto written = scribe.write({.at = at, .known = std::move(*stored), .command = make(nonce)});
+    if (!written) return written.error();
+    if (written->decision.verdict == core::Verdict::asked_to_stop)
+      return Error{.code = Code::wrong_state,
+                   .message = "key '" + at.key + "' of queue '" + queue.name +
+                              "' was cancelled; it is still held: stop, then fail or complete it"};
+    if (written->decision.verdict != core::Verdict::fenced) return written->stored->record.state;
+    return Error{
+        .code = Code::fenced,
+        .message = "key '" + at.key + "' of queue '" + queue.name + "' is not held with token " +
+                   std::to_string(token) +
+                   "; nothing was recorded: another has claimed it since, it is settled or "
+                   "given back, or it never was"};
+  }
+};
+
+Guard::Guard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Guard::Guard(Guard&&) noexcept = default;
+Guard& Guard::operator=(Guard&&) noexcept = default;
+Guard::~Guard() = default;
+
+Result<Admission> Guard::claim(std::string_view key, Duration lease) {
+  const store::Address at = impl_->address(key);
+  auto stored = impl_->read(at);
+  if (!stored) return stored.error();
+  auto definition = impl_->zone->queue(impl_->queue.name);
+  if (!definition) return definition.error();
+  impl_->scribe.set_policy(core::policy_of(*definition));
+  core::Claim claim{.worker = impl_->name, .lease = lease};
+  if (impl_->membership) claim.member = impl_->membership->number();
+  impl_->zone->scheduler->random_bytes(claim.nonce.bytes.data(), claim.nonce.bytes.size());
+  auto written =
+      impl_->scribe.write({.at = at, .known = std::move(*stored), .command = std::move(claim)});
+  if (!written) return written.error();
+
+  const core::Stored& now = *written->stored;
+  const Duration left = std::max(Duration{0}, written->decision.until - impl_->zone->store->now());
+  switch (written->decision.verdict) {
+    case core::Verdict::claimed:
+    case core::Verdict::already_done:
+      return Admission{.kind = Admission::Kind::claimed,
+                       .token = core::token_of(now.record, now.revision).value,
+                       .attempt = static_cast<int>(now.record.claims),
+                       .in_doubt = now.record.in_doubt,
+                       .wait = now.record.lease};
+    case core::Verdict::held: return Admission{.kind = Admission::Kind::held, .wait = left};
+    case core::Verdict::not_due: return Admission{.kind = Admission::Kind::not_due, .wait = left};
+    case core::Verdict::already_completed:
+      return Admission{.kind = Admission::Kind::completed,
+                       .result = now.record.result.value_or(Body{})};
+    case core::Verdict::awaits_decision:
+    case core::Verdict::doubted:
+      return Admission{.kind = Admission::Kind::in_doubt, .why = now.record.reason};
+    case core::Verdict::already_dead:
+    case core::Verdict::exhausted:
+      return Admission{.kind = Admission::Kind::dead,
+                       .why = now.record.error.empty() ? now.record.reason : now.record.error};
+    default: return Admission{.kind = Admission::Kind::cancelled, .why = now.record.reason};
+  }
+}
+
+Result<State> Guard::renew(std::string_view key, std::uint64_t token, Duration lease) {
+  return impl_->as_holder(key, token, [&](const core::Nonce& nonce) {
+    return core::Renew{.nonce = nonce, .lease = lease};
+  });
+}
+
+Result<State> Guard::complete(std::string_view key, std::uint64_t token, Body result) {
+  return impl_->as_holder(key, token, [&](const core::Nonce& nonce) {
+    return engine::completion(nonce, result, false);
+  });
+}
+
+Result<State> Guard::fail(std::string_view key, std::uint64_t token, std::string why,
+                          std::optional<Duration> retry_in) {
+  return impl_->as_holder(key, token, [&](const core::Nonce& nonce) {
+    return core::Fail{.nonce = nonce,
+                      .error = why,
+                      .retry_in = retry_in,
+                      .jitter = impl_->zone->scheduler->random()};
+  });
+}
+
+Result<State> Guard::dead(std::string_view key, std::uint64_t token, std::string why) {
+  return impl_->as_holder(key, token, [&](const core::Nonce& nonce) {
+    return core::Fail{.nonce = nonce, .error = why, .final = true};
+  });
+}
+
+Result<Guard> Zone::guard(std::string_view queue, GuardOptions options) {
+  auto definition = impl_->queue(queue);
+  if (!definition) return definition.error();
+  if (!definition->ledger)
+    return Error{.code = Code::invalid_input,
+                 .message = "queue '" + definition->name +
+                            "' has a log and workers that claim from it; nothing was claimed. For "
+                            "a loop of your own make one with 'once queue add NAME --ledger'."};
+  std::unique_ptr<store::Membership> membership;
+  std::string name = options.name.empty() ? default_worker_name() : std::move(options.name);
+  if (!options.outlived) {
+    auto joined = impl_->store->join(queue, name);
+    if (!joined) return joined.error();
+    membership = std::move(*joined);
+  }
+  core::Policy policy = core::policy_of(*definition);
+  return Guard(std::unique_ptr<Guard::Impl>(
+      new Guard::Impl{impl_, std::move(*definition), std::move(name), std::move(membership),
+                      engine::Scribe(*impl_->store, std::move(policy))}));
+}
 
 }  // namespace once::inline v1

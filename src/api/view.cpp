@@ -19,11 +19,10 @@ LogEntry log_entry(store::Entry entry) {
           .body = std::move(entry.body),
           .headers = std::move(entry.headers),
           .published_at = entry.published_at,
-          .digest = encoding::text(entry.digest)};
-}
-
-State state_of(const store::Row& row) {
-  return row.stored ? row.stored->record.state : State::waiting;
+          .digest = encoding::text(entry.digest),
+          .not_before = entry.delay > Duration{0} ? std::optional(entry.published_at + entry.delay)
+                                                  : std::nullopt,
+          .expires = entry.lives ? std::optional(entry.published_at + *entry.lives) : std::nullopt};
 }
 
 std::string seconds(Duration duration) {
@@ -33,32 +32,66 @@ std::string seconds(Duration duration) {
 }
 
 std::string next_of(const store::Row& row, core::StoreTime now) {
-  const State state = state_of(row);
-  switch (state) {
-    case State::scheduled: return "waits for its time";
-    case State::waiting: return "waits for a worker";
+  switch (store::state_of(row, now)) {
+    case State::scheduled: return "runs in " + seconds(row.entry.not_before() - now);
+    case State::waiting:
+      if (!row.order) return "waits for a worker";
+      return "waits for a worker, as " + row.order->by + " asked";
     case State::running: {
-      if (row.stored->holder_gone) return "its worker is gone; the next worker runs it again";
-      return "running; its lease ends in " +
-             seconds(row.stored->stamp + row.stored->record.lease - now) + " unless renewed";
+      if (row.stored->holder_gone) return "its worker is gone; the next worker takes it over";
+      if (row.stored->record.cancel_asked) return "was asked to stop; cancelled when it has ended";
+      const Duration left = row.stored->stamp + row.stored->record.lease - now;
+      if (left <= Duration{0}) return "its lease is over; the next worker takes it over";
+      return "running; its lease ends in " + seconds(left) + " unless renewed";
     }
     case State::retrying: {
       const Duration left = row.stored->stamp + row.stored->record.delay - now;
       return left > Duration{0} ? "tried again in " + seconds(left)
                                 : "due: the next worker tries it again";
     }
-    case State::in_doubt: return "held until a person decides";
+    case State::in_doubt:
+      for (const core::Step& step : row.stored->record.steps)
+        if (core::cut_off(row.stored->record, step))
+          return "held until a person decides: 'once doubt complete --step " + step.name +
+                 "', 'retry' or 'drop'";
+      return "held until a person decides: 'once doubt complete', 'retry' or 'drop'";
     case State::completed: return "nothing: it is done";
-    case State::dead: return "nothing: it is a dead letter";
+    case State::dead:
+      return row.own
+                 ? "nothing: it is a dead letter; publish it anew under an id and key of its own"
+                 : "nothing: it is a dead letter; 'once dead retry' runs it again";
     case State::cancelled: return "nothing: it is cancelled";
     case State::duplicate: return "nothing: another task with the same key stands for it";
   }
   return {};
 }
 
+StepView step_view(const core::Record& record, const core::Step& step) {
+  StepView view{.step = step.name,
+                .policy = std::string(to_string(step.policy)),
+                .runs = static_cast<int>(step.runs),
+                .attempt = static_cast<int>(step.attempt),
+                .started_at = step.started_at,
+                .ended_at = step.ended_at,
+                .result_cut = step.result_cut};
+  switch (step.state) {
+    case core::Step::State::begun:
+      view.state = core::cut_off(record, step) ? "in_doubt" : "running";
+      break;
+    case core::Step::State::done:
+      view.state = "done";
+      view.result = step.result;
+      break;
+    case core::Step::State::again: view.state = "again"; break;
+  }
+  return view;
+}
+
 QueueView queue_view(const store::Row& row, core::StoreTime now) {
-  QueueView view{
-      .queue = row.queue, .key = row.key, .state = state_of(row), .next = next_of(row, now)};
+  QueueView view{.queue = row.queue,
+                 .key = row.key,
+                 .state = store::state_of(row, now),
+                 .next = next_of(row, now)};
   if (!row.stored) return view;
   const core::Record& record = row.stored->record;
   view.reason = record.reason;
@@ -77,7 +110,58 @@ QueueView queue_view(const store::Row& row, core::StoreTime now) {
          .in_doubt = core::without_verdict(attempt.ending),
          .error = attempt.error});
   }
+  for (const core::Step& step : record.steps) view.steps.push_back(step_view(record, step));
+  view.deeds_dropped = record.deeds - record.story.size();
+  for (const core::Deed& deed : record.story)
+    view.story.push_back({.what = std::string(core::to_string(deed.act)),
+                          .at = deed.at,
+                          .by = deed.by,
+                          .why = deed.why,
+                          .step = deed.step});
+  if (row.order && view.state == State::waiting)
+    view.story.push_back({.what = row.order->kind == core::Order::Kind::retry
+                                      ? "retry_asked"
+                                      : "step_completion_asked",
+                          .at = row.order->at,
+                          .by = row.order->by,
+                          .why = row.order->why,
+                          .step = row.order->step});
   return view;
+}
+
+ListItem list_item(const store::Row& row, core::StoreTime now) {
+  ListItem item{.id = row.entry.id.empty() ? row.key : row.entry.id,
+                .queue = row.queue,
+                .key = row.key,
+                .sequence = row.entry.sequence.value,
+                .topic = row.entry.topic,
+                .state = store::state_of(row, now),
+                .since = row.entry.published_at};
+  if (!row.stored) return item;
+  const core::Record& record = row.stored->record;
+  item.attempts = static_cast<int>(record.claims);
+  // Of a dead one the last error says more than why it is dead; of others the reason does.
+  const bool error_first = item.state == State::dead || record.reason.empty();
+  item.error = error_first && !record.error.empty() ? record.error : record.reason;
+  item.since = record.since;
+  return item;
+}
+
+bool passes(const ListFilter& filter, const store::Row& row, const ListItem& item) {
+  if (filter.until && item.since > *filter.until) return false;
+  if (filter.error.empty()) return true;
+  const auto has = [&](const std::string& text) { return text.find(filter.error) != text.npos; };
+  return row.stored && (has(row.stored->record.error) || has(row.stored->record.reason));
+}
+
+// "dead: no attempts are left: exit 3"; a reason that names the state says it once.
+std::string end_of(const core::Record& record) {
+  std::string text(to_string(record.state));
+  if (record.reason.starts_with(text))
+    text = record.reason;
+  else if (!record.reason.empty())
+    text += ": " + record.reason;
+  return record.error.empty() ? text : text + ": " + record.error;
 }
 
 Error unknown_id(std::string_view id) {
@@ -118,7 +202,7 @@ Result<Status> Zone::status() const {
   return status;
 }
 
-Result<std::vector<ListItem>> Zone::list(const ListFilter& filter) const {
+Result<std::vector<ListItem>> Zone::list(const ListFilter& filter, const ListItem* after) const {
   if (!filter.queue.empty())
     if (auto queue = impl_->queue(filter.queue); !queue) return queue.error();
   if (!filter.topic.empty())
@@ -127,24 +211,17 @@ Result<std::vector<ListItem>> Zone::list(const ListFilter& filter) const {
       .queue = filter.queue, .state = filter.state, .topic = filter.topic, .since = filter.since};
   std::vector<ListItem> items;
   std::optional<store::Row> last;
+  if (after)
+    last = store::Row{
+        .entry = {.sequence = {after->sequence}}, .queue = after->queue, .key = after->key};
   while (items.size() < filter.limit) {
     auto page = impl_->store->rows(wanted, last ? &*last : nullptr,
                                    std::min(kPage, filter.limit - items.size()));
     if (!page) return page.error();
+    const core::StoreTime now = impl_->store->now();
     for (const store::Row& row : page->rows) {
-      const core::Record* record = row.stored ? &row.stored->record : nullptr;
-      items.push_back(
-          {.id = row.entry.id,
-           .queue = row.queue,
-           .key = row.key,
-           .sequence = row.entry.sequence.value,
-           .topic = row.entry.topic,
-           .state = state_of(row),
-           .attempts = record ? static_cast<int>(record->claims) : 0,
-           .error = record ? (record->reason.empty() || !record->error.empty() ? record->error
-                                                                               : record->reason)
-                           : "",
-           .since = record ? record->since : row.entry.published_at});
+      ListItem item = list_item(row, now);
+      if (passes(filter, row, item)) items.push_back(std::move(item));
     }
     if (!page->more || page->rows.empty()) break;
     last = std::move(page->rows.back());
@@ -152,13 +229,37 @@ Result<std::vector<ListItem>> Zone::list(const ListFilter& filter) const {
   return items;
 }
 
+// A key of queues that are ledgers alone; empty when none of them knows it.
+Result<std::vector<QueueView>> Zone::Impl::ledger_views(std::string_view key) const {
+  auto queues = store->queues();
+  if (!queues) return queues.error();
+  std::vector<QueueView> views;
+  for (const Queue& queue : *queues) {
+    if (!queue.ledger) continue;
+    const store::Address at{.queue = queue.name, .key = std::string(key)};
+    auto stored = std::move(store->get(std::span(&at, 1)).front());
+    if (!stored) return stored.error();
+    if (*stored)
+      views.push_back(queue_view({.queue = queue.name, .key = at.key, .stored = std::move(*stored)},
+                                 store->now()));
+  }
+  return views;
+}
+
 Result<TaskView> Zone::inspect(std::string_view id) const {
   auto found = impl_->store->find(id);
   if (!found) return found.error();
-  if (!*found) return unknown_id(id);
+  TaskView view;
+  auto ledgers = impl_->ledger_views(id);
+  if (!ledgers) return ledgers.error();
+  view.queues = std::move(*ledgers);
+  if (!*found) {
+    if (view.queues.empty()) return unknown_id(id);
+    view.entry.id = id;
+    return view;
+  }
   auto queues = impl_->store->queues();
   if (!queues) return queues.error();
-  TaskView view;
   view.duplicates = (*found)->duplicates;
   for (const Queue& queue : *queues) {
     auto row = impl_->row(**found, queue);
@@ -208,18 +309,13 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
                                   : "the task '" + std::string(id) +
                                         "' was settled long ago, and its record in queue '" +
                                         std::string(queue) + "' is forgotten, if it had one"};
-    const State state = state_of(**row);
+    const State state = store::state_of(**row, impl_->store->now());
     if (state == State::completed) {
       const core::Record& record = (*row)->stored->record;
       return Outcome::completed(record.result.value_or(Body{}));
     }
-    if (state == State::in_doubt) return Outcome::unknown((*row)->stored->record.error);
-    if (core::settled(state)) {
-      const core::Record& record = (*row)->stored->record;
-      return Outcome::dead(std::string(to_string(state)) +
-                           (record.reason.empty() ? "" : ": " + record.reason) +
-                           (record.error.empty() ? "" : ": " + record.error));
-    }
+    if (state == State::in_doubt) return Outcome::unknown((*row)->stored->record.reason);
+    if (core::settled(state)) return Outcome::dead(end_of((*row)->stored->record));
     const engine::Moment now = scheduler.now();
     if (now >= deadline)
       return Error{.code = Code::timed_out,

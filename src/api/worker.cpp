@@ -53,6 +53,50 @@ std::string Context::idempotency_key(std::string_view step) const {
 }
 std::stop_token Context::stop() const { return impl_.assignment.stop; }
 
+namespace {
+
+engine::Steps& steps_of(const engine::Assignment& assignment) {
+  if (!assignment.steps)
+    throw Failure({.code = Code::invalid_input,
+                   .message = "a probe has no steps: it only asks whether the task happened"});
+  return *assignment.steps;
+}
+
+}  // namespace
+
+Context::StepGate Context::gate(std::string_view name, std::optional<InDoubt> policy,
+                                bool asked) const {
+  engine::Steps::Begun begun = steps_of(impl_.assignment).begin(name, policy, asked);
+  using Kind = engine::Steps::Begun::Kind;
+  switch (begun.kind) {
+    case Kind::run: return {};
+    case Kind::ask: return {.ask = true};
+    case Kind::over: throw AttemptOver{begun.error->message};
+    case Kind::refused: throw Failure(*begun.error);
+    case Kind::remembered: break;
+  }
+  if (begun.result_cut)
+    throw Failure({.code = Code::too_large,
+                   .message = "step '" + std::string(name) +
+                              "' has run, but its result was too long to be remembered"});
+  return {.remembered = std::string(begun.result.text())};
+}
+
+void Context::end_step(std::string_view name, std::string result) const {
+  const auto ended =
+      steps_of(impl_.assignment).end(name, Body::bytes(std::move(result)), /*result_cut=*/false);
+  if (!ended) throw AttemptOver{ended.error().message};
+}
+
+void Context::fail_step(std::string_view name) const {
+  const auto failed = steps_of(impl_.assignment).fail(name);
+  if (!failed) throw AttemptOver{failed.error().message};
+}
+
+void Context::hold_step(std::string_view name, std::string why) const {
+  throw AttemptOver{steps_of(impl_.assignment).hold(name, std::move(why)).message};
+}
+
 struct Worker::Impl {
   std::shared_ptr<Zone::Impl> zone;  // kept open for as long as the worker lives
   std::unique_ptr<engine::Worker> worker;
@@ -72,26 +116,33 @@ Result<void> Worker::run_until_empty(std::stop_token stop) {
 Result<bool> Worker::run_one() { return impl_->worker->run_one(); }
 void Worker::interrupt() { impl_->worker->interrupt(); }
 
-namespace {
-
-std::string default_name() {
+std::string default_worker_name() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   return std::string(host) + ":" + std::to_string(getpid());
 }
 
+namespace {
+
 Result<engine::WorkerSettings> settings(const Zone::Impl& zone, std::string_view queue,
-                                        engine::Handler handler, WorkerOptions options) {
+                                        engine::Handler handler, engine::Handler probe,
+                                        WorkerOptions options) {
   auto definition = zone.queue(queue);
   if (!definition) return definition.error();
+  if (definition->ledger)
+    return Error{.code = Code::invalid_input,
+                 .message = "queue '" + definition->name +
+                            "' is a ledger alone: nothing is delivered to it; claim from it with "
+                            "'once claim' or a Guard"};
   if (options.concurrency < 1 || options.concurrency > 4096)
     return Error{.code = Code::invalid_input,
                  .message = "the concurrency must be between 1 and 4096"};
   return engine::WorkerSettings{
       .queue = std::move(*definition),
       .handler = std::move(handler),
+      .probe = std::move(probe),
       .concurrency = static_cast<std::size_t>(options.concurrency),
-      .name = options.name.empty() ? default_name() : std::move(options.name),
+      .name = options.name.empty() ? default_worker_name() : std::move(options.name),
       .on_store = std::move(options.on_store),
       .on_fenced = std::move(options.on_fenced)};
 }
@@ -100,6 +151,18 @@ Result<engine::WorkerSettings> settings(const Zone::Impl& zone, std::string_view
 
 Result<Worker> Zone::worker(std::string_view queue, std::function<Outcome(Context&)> handler,
                             WorkerOptions options) {
+  engine::Handler probe;
+  if (options.probe)
+    probe = [ask = options.probe](const engine::Assignment& assignment) {
+      const Context::Impl impl{assignment};
+      try {
+        return engine::Report{.outcome = ask(Context(impl))};
+      } catch (const std::exception& thrown) {
+        return engine::Report{.outcome = Outcome::unknown(thrown.what())};
+      } catch (...) {
+        return engine::Report{.outcome = Outcome::unknown("the probe threw no std::exception")};
+      }
+    };
   auto chosen = settings(
       *impl_, queue,
       [handler = std::move(handler)](const engine::Assignment& assignment) {
@@ -107,7 +170,7 @@ Result<Worker> Zone::worker(std::string_view queue, std::function<Outcome(Contex
         Context context(impl);
         return engine::Report{.outcome = handler(context)};
       },
-      std::move(options));
+      std::move(probe), std::move(options));
   if (!chosen) return chosen.error();
   auto made = engine::Worker::make(*impl_->store, *impl_->scheduler, std::move(*chosen));
   if (!made) return made.error();
@@ -116,9 +179,15 @@ Result<Worker> Zone::worker(std::string_view queue, std::function<Outcome(Contex
 
 Result<Worker> Zone::worker(std::string_view queue, Program program, WorkerOptions options) {
   const Duration grace = program.grace;
+  engine::Handler probe;
+  if (!program.probe.empty()) {
+    auto made = engine::program_probe(program);
+    if (!made) return made.error();
+    probe = std::move(*made);
+  }
   auto handler = engine::program_handler(std::move(program));
   if (!handler) return handler.error();
-  auto chosen = settings(*impl_, queue, std::move(*handler), std::move(options));
+  auto chosen = settings(*impl_, queue, std::move(*handler), std::move(probe), std::move(options));
   if (!chosen) return chosen.error();
   chosen->grace = grace;
   auto made = engine::Worker::make(*impl_->store, *impl_->scheduler, std::move(*chosen));

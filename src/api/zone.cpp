@@ -45,12 +45,14 @@ Result<void> Zone::remove_queue(std::string_view name, bool force) {
     if (!counts) return counts.error();
     std::uint64_t unsettled = 0;
     for (const auto& [state, count] : counts->tasks)
-      if (!core::settled(state) || state == State::in_doubt) unsettled += count;
+      if (!core::settled(state) || state == State::in_doubt || state == State::dead)
+        unsettled += count;
     if (unsettled > 0)
       return Error{.code = Code::invalid_input,
                    .message = "queue '" + std::string(name) + "' has " + std::to_string(unsettled) +
-                              " unsettled task(s); nothing was removed. Let a worker finish them, "
-                              "or remove it with --force."};
+                              " task(s) that are not done with; nothing was removed. Let a worker "
+                              "finish them, decide about dead and doubtful ones, or remove it with "
+                              "--force."};
   }
   return impl_->store->remove_queue(name);
 }

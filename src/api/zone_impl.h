@@ -11,6 +11,9 @@
 
 namespace once::inline v1 {
 
+// Host and process id.
+std::string default_worker_name();
+
 struct Zone::Impl {
   explicit Impl(std::unique_ptr<store::Store> opened)
       : store(std::move(opened)),
@@ -21,6 +24,8 @@ struct Zone::Impl {
   Result<Queue> queue(std::string_view name) const;
   // How the task stands in the queue; none: the queue does not take it.
   Result<std::optional<store::Row>> row(const store::Entry& entry, const Queue& queue) const;
+
+  Result<std::vector<QueueView>> ledger_views(std::string_view key) const;
 
   std::unique_ptr<store::Store> store;
   std::unique_ptr<engine::Scheduler> scheduler;

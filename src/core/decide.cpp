@@ -3,24 +3,72 @@
 //            | claim                           | renew   | complete  | fail, doubt       | release
 //  ----------+---------------------------------+---------+-----------+-------------------+--------
 //  nothing   | running: claimed                | fenced  | fenced    | fenced            | fenced
-//  waiting   | running: claimed                | fenced  | fenced    | fenced            | repeat
-//  running   | mine: repeat; lease runs: held  | mine:   | mine:     | mine: retrying,   | mine:
-//            | lease over or holder gone: the  | renewed | completed | or dead when it   | waiting
-//            | attempt is lost, then running   | or      |           | is final or was   | or
-//            | (in doubt), or dead when it was | overdue |           | the last one      | retrying
-//            | the last one: exhausted         |         |           |                   |
-//  retrying  | due: running: claimed           | fenced  | fenced    | repeat            | repeat
+//  waiting   | running: claimed                | fenced  | repeat    | repeat            | repeat
+//  running   | mine: repeat; lease runs: held  | mine:   | mine:     | mine: what comes  | mine:
+//            | lease over or holder gone: the  | renewed | completed | next (below), or  | waiting,
+//            | attempt is lost, what comes     | overdue |           | dead when it is   | or what
+//            | next (below) is running at once | or to   |           | final             | comes
+//            |                                 | stop    |           |                   | next
+//  retrying  | due: running: claimed           | fenced  | repeat    | repeat            | repeat
 //            | else: not_due                   |         |           |                   |
-//  completed | already_completed               | fenced  | repeat    | fenced            | fenced
-//  dead      | already_dead                    | fenced  | fenced    | repeat            | fenced
-//  in_doubt  | awaits_decision                 | fenced  | fenced    | doubt: repeat     | fenced
-//  cancelled | already_cancelled               | fenced  | fenced    | fenced            | fenced
+//  completed | already_completed               | fenced  | repeat    | repeat            | repeat
+//  dead      | with an order: running          | fenced  | repeat    | repeat            | repeat
+//            | else: already_dead              |         |           |                   |
+//  in_doubt  | with an order: running          | fenced  | repeat    | repeat            | repeat
+//            | else: awaits_decision           |         |           |                   |
+//  cancelled | already_cancelled               | fenced  | repeat    | repeat            | repeat
 //  duplicate | already_set_aside               | fenced  | fenced    | fenced            | fenced
 //
 //  mine: the command's nonce is the record's; otherwise fenced.
-//  repeat: already_done when it is mine (a repeated write finds itself), otherwise fenced.
+//  repeat: already_done when the last attempt is mine and ended with this very word (a repeated
+//  write finds itself, whatever a person has done to the task since), otherwise fenced.
+//  A completion is the handler's word about the whole task; while a step that is to be held is cut
+//  off it is held all the same.
 //  A claim for another sequence than the record's is duplicate_key or conflicting_key, whatever the
 //  state. SetAside writes where there is nothing; where its own record is, it is already_done.
+//  A claim that has a body to run waits for the task's not-before, buries it when its queue allows
+//  fewer attempts by now (exhausted), and cancels it when it expired, unless a person has ordered it
+//  to run again since. Asking the probe is not too late then.
+//  An order is applied once, and only to the death or doubt that the person saw. One that completes
+//  a step fits only where that step is not done; the task stays in_doubt while another step is to be
+//  held.
+//
+//  What comes next, when an attempt ended and did not complete; the first line that fits:
+//    a cancel was asked for                             cancelled (a final failure, an answer of
+//                                                       the probe and a held step, too)
+//    a step is cut off, and its policy is hold          in_doubt
+//    no verdict, and the policy is hold                 in_doubt
+//    no verdict, and the policy is probe                retrying, and the next claim asks the probe;
+//                                                       in_doubt when that one cannot ask, or when
+//                                                       this attempt asked and was the last
+//    it was the last attempt                            dead
+//    otherwise                                          retrying
+//
+//            | resolve    | drop       | cancel                        | retry (without a feed)
+//  ----------+------------+------------+-------------------------------+------------------------
+//  nothing   | wrong      | wrong      | cancelled                     | wrong
+//  waiting,  | wrong      | wrong      | cancelled                     | wrong
+//  retrying  |            |            |                               |
+//  running   | wrong      | wrong      | asked_to_stop; cancelled when | wrong
+//            |            |            | its lease or its worker is    |
+//            |            |            | gone                          |
+//  in_doubt  | completed  | cancelled  | cancelled                     | waiting
+//  dead      | wrong      | cancelled  | cancelled while an order to   | waiting
+//            |            |            | run it again waits, or wrong  |
+//  others    | wrong      | wrong      | wrong                         | wrong
+//
+//  wrong: wrong_state. Each finds its own nonce in the story when it is repeated: already_done.
+//
+//  Steps are the holder's alone; for everybody else they are fenced. None begins once a cancel was
+//  asked for (asked_to_stop).
+//  step      | begin                                            | end           | fail    | hold
+//  ----------+--------------------------------------------------+---------------+---------+---------
+//  none      | begun                                            | refused       | repeat  | refused
+//  begun now | repeat                                           | done          | none    | in_doubt
+//  cut off   | retry, or its probe said no: begun               | done (by its  | none    | in_doubt
+//            | probe: step_in_doubt; hold: the task is in_doubt | probe)        |         |
+//  again     | begun                                            | refused       | none    | refused
+//  done      | remembered                                       | repeat        | refused | refused
 //
 // A claim counts as an attempt when it is made; release gives the count back. So a task that kills
 // every worker that touches it is counted out by its claims.
@@ -36,10 +84,10 @@ const std::vector<Duration> kDefaultBackoff{Duration{30'000}, Duration{120'000},
 // Of what a handler may ask for; beyond all reason, and far from where time overflows.
 constexpr Duration kLongestWait = std::chrono::hours{24 * 365 * 10};
 
-// At most kErrorKept bytes, never cut inside a character.
-std::string bounded(std::string text) {
-  if (text.size() <= kErrorKept) return text;
-  std::size_t end = kErrorKept;
+// At most `most` bytes, never cut inside a character.
+std::string bounded(std::string text, std::size_t most = kErrorKept) {
+  if (text.size() <= most) return text;
+  std::size_t end = most;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   text.resize(end);
   return text;
@@ -52,22 +100,27 @@ class Rules {
   Rules(const Stored* stored, const Policy& policy, Now now)
       : stored_(stored), policy_(policy), now_(now) {}
 
+  // --- Attempts -----------------------------------------------------------------------------
+
   Decision operator()(const Claim& claim) const {
-    if (!stored_) return claimed(Record{.sequence = claim.sequence, .digest = claim.digest}, claim);
+    if (!stored_)
+      return first_claim(Record{.sequence = claim.sequence, .digest = claim.digest}, claim);
     const Record& record = stored_->record;
     if (record.sequence != claim.sequence) return other_task(claim);
     switch (record.state) {
       case State::scheduled:
-      case State::waiting: return claimed(record, claim);
+      case State::waiting: return first_claim(record, claim);
       case State::running: return reclaim(claim);
       case State::retrying: {
         const StoreTime due = stored_->stamp + record.delay;
         if (now_.store < due) return {.verdict = Verdict::not_due, .until = due};
-        return claimed(record, claim);
+        return next_claim(record, claim);
       }
       case State::completed: return just(Verdict::already_completed);
-      case State::dead: return just(Verdict::already_dead);
-      case State::in_doubt: return just(Verdict::awaits_decision);
+      case State::dead:
+        return ordered(claim) ? apply(*claim.order, claim) : just(Verdict::already_dead);
+      case State::in_doubt:
+        return ordered(claim) ? apply(*claim.order, claim) : just(Verdict::awaits_decision);
       case State::cancelled: return just(Verdict::already_cancelled);
       case State::duplicate: return just(Verdict::already_set_aside);
     }
@@ -76,7 +129,7 @@ class Rules {
 
   Decision operator()(const Renew& renew) const {
     if (!held_by(renew.nonce)) return just(Verdict::fenced);
-    Duration lease = policy_.lease;
+    Duration lease = lease_for(renew.lease);
     if (policy_.timeout > Duration{0}) {
       const Duration left = policy_.timeout + renew.grace - renew.spent;
       if (left <= Duration{0}) return just(Verdict::overdue);
@@ -84,13 +137,22 @@ class Rules {
     }
     Record next = current();
     next.lease = lease;
-    return {.verdict = Verdict::renewed, .next = std::move(next), .until = now_.store + lease};
+    return {.verdict = next.cancel_asked ? Verdict::asked_to_stop : Verdict::renewed,
+            .next = std::move(next),
+            .until = now_.store + lease};
   }
 
   Decision operator()(const Complete& complete) const {
-    if (!held_by(complete.nonce)) return not_held(complete.nonce, {State::completed});
+    if (!held_by(complete.nonce)) return not_held(complete.nonce, Ending::completed);
     Record next = current();
     end_attempt(next, Ending::completed, {});
+    if (!complete.probed_by.empty()) {
+      add(next, {.act = Deed::Act::happened, .by = complete.probed_by});
+    } else if (const Step* step = to_be_held(next)) {
+      const std::string name = step->name;
+      const std::string worker = next.attempts.back().worker;
+      return hold_step(std::move(next), name, worker, {});
+    }
     enter(next, State::completed);
     next.result = complete.result;
     next.result_cut = complete.result_cut;
@@ -99,27 +161,35 @@ class Rules {
   }
 
   Decision operator()(const Fail& fail) const {
-    if (!held_by(fail.nonce)) return not_held(fail.nonce, {State::retrying, State::dead});
+    const Ending ending = fail.final ? Ending::dead : Ending::failed;
+    if (!held_by(fail.nonce)) return not_held(fail.nonce, ending);
     Record next = current();
-    end_attempt(next, fail.final ? Ending::dead : Ending::failed, fail.error);
+    end_attempt(next, ending, fail.error);
     if (fail.final) return bury(std::move(next), "the handler said so");
-    return again(std::move(next), fail.retry_in, fail.jitter);
+    const Duration wait = fail.retry_in.value_or(backoff_after(policy_, next.counted, fail.jitter));
+    return what_comes_next(std::move(next), wait);
   }
 
   Decision operator()(const Doubt& doubt) const {
-    if (!held_by(doubt.nonce))
-      return not_held(doubt.nonce, {State::retrying, State::dead, State::in_doubt});
+    if (!held_by(doubt.nonce)) return not_held(doubt.nonce, doubt.ending);
     Record next = current();
     end_attempt(next, doubt.ending, doubt.error);
-    return again(std::move(next), std::nullopt, doubt.jitter);
+    const Duration wait = backoff_after(policy_, next.counted, doubt.jitter);
+    return what_comes_next(std::move(next), wait);
   }
 
   Decision operator()(const Release& release) const {
-    if (!held_by(release.nonce)) return not_held(release.nonce, {State::waiting, State::retrying});
+    const Ending ending = release.started ? Ending::interrupted : Ending::released;
+    if (!held_by(release.nonce)) return not_held(release.nonce, ending);
     Record next = current();
-    end_attempt(next, release.started ? Ending::interrupted : Ending::released, release.error);
+    end_attempt(next, ending, release.error);
     --next.counted;
-    enter(next, release.started ? State::retrying : State::waiting);
+    if (release.started || next.cancel_asked || to_be_held(next)) {
+      Decision decision = what_comes_next(std::move(next), Duration{0});
+      if (decision.verdict == Verdict::retrying) decision.verdict = Verdict::released;
+      return decision;
+    }
+    enter(next, State::waiting);
     next.delay = Duration{0};
     return {.verdict = Verdict::released, .next = std::move(next), .until = now_.store};
   }
@@ -136,7 +206,173 @@ class Rules {
     return {.verdict = Verdict::set_aside, .next = std::move(next)};
   }
 
+  Decision operator()(const Probed& probed) const {
+    const Ending ending = probed.known ? Ending::failed : Ending::unknown;
+    if (!held_by(probed.nonce)) return not_held(probed.nonce, ending);
+    Record next = current();
+    if (!next.attempts.back().probing) return just(Verdict::already_done);
+    if (!probed.known) {
+      end_attempt(next, ending, probed.why);
+      return hold(std::move(next), probed.by, "the probe does not know whether it happened");
+    }
+    add(next, {.act = Deed::Act::did_not_happen, .by = probed.by, .why = probed.why});
+    next.probe = false;
+    next.attempts.back().probing = false;
+    if (next.cancel_asked || next.counted > policy_.attempts) {
+      end_attempt(next, ending, "the probe says that it did not happen");
+      return bury(std::move(next), "no attempts are left");
+    }
+    return {.verdict = Verdict::probed,
+            .next = std::move(next),
+            .until = now_.store + stored_->record.lease};
+  }
+
+  // --- Steps --------------------------------------------------------------------------------
+
+  Decision operator()(const StepBegin& begin) const {
+    if (!held_by(begin.nonce)) return just(Verdict::fenced);
+    Record next = current();
+    Step* step = find(next, begin.name);
+    if (!step) {
+      if (next.steps.size() >= kMostSteps) return just(Verdict::step_refused);
+      next.steps.push_back({.name = begin.name});
+      step = &next.steps.back();
+    } else if (step->state == Step::State::done) {
+      return just(Verdict::step_remembered);
+    } else if (step->state == Step::State::begun && step->attempt == next.claims) {
+      return just(Verdict::already_done);
+    } else if (step->state == Step::State::begun) {
+      const std::string worker = next.attempts.back().worker;
+      if (begin.asked)
+        add(next, {.act = Deed::Act::did_not_happen, .by = worker, .step = begin.name});
+      else if (begin.policy == InDoubt::probe)
+        return just(Verdict::step_in_doubt);
+      else if (begin.policy == InDoubt::hold)
+        return hold_step(std::move(next), begin.name, worker, {});
+    }
+    if (next.cancel_asked) return just(Verdict::asked_to_stop);
+    step->state = Step::State::begun;
+    step->policy = begin.policy;
+    step->attempt = next.claims;
+    ++step->runs;
+    step->started_at = now_.wall;
+    step->ended_at.reset();
+    return recorded(Verdict::step_begun, std::move(next));
+  }
+
+  Decision operator()(const StepEnd& end) const {
+    if (!held_by(end.nonce)) return just(Verdict::fenced);
+    Record next = current();
+    Step* step = find(next, end.name);
+    if (!step || step->state == Step::State::again) return just(Verdict::step_refused);
+    if (step->state == Step::State::done) return just(Verdict::already_done);
+    // Nobody ran it in this attempt: its probe has found it.
+    if (step->attempt != next.claims)
+      add(next, {.act = Deed::Act::happened, .by = next.attempts.back().worker, .step = end.name});
+    step->state = Step::State::done;
+    step->attempt = next.claims;
+    step->ended_at = now_.wall;
+    step->result = end.result;
+    step->result_cut = end.result_cut;
+    return recorded(Verdict::step_recorded, std::move(next));
+  }
+
+  Decision operator()(const StepFail& fail) const {
+    if (!held_by(fail.nonce)) return just(Verdict::fenced);
+    Record next = current();
+    const Step* step = find(next, fail.name);
+    if (!step) return just(Verdict::already_done);
+    if (step->state == Step::State::done) return just(Verdict::step_refused);
+    std::erase_if(next.steps, [&](const Step& each) { return each.name == fail.name; });
+    return recorded(Verdict::step_recorded, std::move(next));
+  }
+
+  Decision operator()(const StepHold& held) const {
+    if (!held_by(held.nonce)) return not_held(held.nonce, Ending::unknown);
+    Record next = current();
+    const Step* step = find(next, held.name);
+    if (!step || step->state != Step::State::begun) return just(Verdict::step_refused);
+    return hold_step(std::move(next), held.name, held.by, held.why);
+  }
+
+  // --- People -------------------------------------------------------------------------------
+
+  Decision operator()(const Resolve& resolve) const {
+    if (told(resolve.nonce)) return just(Verdict::already_done);
+    if (!stands_at({State::in_doubt})) return just(Verdict::wrong_state);
+    Record next = current();
+    add(next, {.act = Deed::Act::completed,
+               .by = resolve.by,
+               .why = resolve.why,
+               .nonce = resolve.nonce});
+    enter(next, State::completed);
+    next.reason.clear();
+    next.result = resolve.result;
+    next.result_cut = false;
+    next.error.clear();
+    return {.verdict = Verdict::completed, .next = std::move(next)};
+  }
+
+  Decision operator()(const Retry& retry) const {
+    if (told(retry.order.nonce)) return just(Verdict::already_done);
+    if (!stands_at({State::in_doubt, State::dead}) || !fits(retry.order))
+      return just(Verdict::wrong_state);
+    Record next = revived(retry.order);
+    enter(next, State::waiting);
+    next.delay = Duration{0};
+    return {.verdict = Verdict::released, .next = std::move(next), .until = now_.store};
+  }
+
+  Decision operator()(const Drop& drop) const {
+    if (told(drop.nonce)) return just(Verdict::already_done);
+    if (!stands_at({State::in_doubt, State::dead})) return just(Verdict::wrong_state);
+    Record next = current();
+    add(next, {.act = Deed::Act::dropped, .by = drop.by, .why = drop.why, .nonce = drop.nonce});
+    return call_off(std::move(next), "dropped", drop.by, drop.why);
+  }
+
+  Decision operator()(const Cancel& cancel) const {
+    if (told(cancel.nonce)) return just(Verdict::already_done);
+    Record next{.sequence = cancel.sequence, .digest = cancel.digest};
+    if (stored_) {
+      if (stored_->record.sequence != cancel.sequence) return just(Verdict::wrong_state);
+      next = current();
+    }
+    // The order is carried out no more, and still a part of the story.
+    if (cancel.order && stands_at({State::dead, State::in_doubt}) && !told(cancel.order->nonce))
+      add(next, deed_of(*cancel.order));
+    Deed deed{
+        .act = Deed::Act::cancelled, .by = cancel.by, .why = cancel.why, .nonce = cancel.nonce};
+    switch (next.state) {
+      case State::scheduled:
+      case State::waiting:
+      case State::retrying:
+      case State::in_doubt: break;
+      case State::dead:
+        if (!cancel.order) return just(Verdict::wrong_state);
+        break;
+      case State::running:
+        if (lease_runs()) {
+          deed.act = Deed::Act::cancel_asked;
+          add(next, std::move(deed));
+          next.cancel_asked = true;
+          // The lease goes on as it was: the write must not prolong it.
+          next.lease = stored_->stamp + stored_->record.lease - now_.store;
+          return {.verdict = Verdict::asked_to_stop,
+                  .next = std::move(next),
+                  .until = stored_->stamp + stored_->record.lease};
+        }
+        end_attempt(next, Ending::lost, why_lost());
+        break;
+      default: return just(Verdict::wrong_state);
+    }
+    add(next, std::move(deed));
+    return call_off(std::move(next), "cancelled", cancel.by, cancel.why);
+  }
+
  private:
+  // --- Claiming -----------------------------------------------------------------------------
+
   Decision other_task(const Claim& claim) const {
     const Record& record = stored_->record;
     const bool same = record.digest == claim.digest || policy_.same_key == SameKey::ignore;
@@ -144,55 +380,239 @@ class Rules {
             .of = record.sequence};
   }
 
-  Decision reclaim(const Claim& claim) const {
-    if (stored_->record.nonce == claim.nonce) return just(Verdict::already_done);
-    const StoreTime until = stored_->stamp + stored_->record.lease;
-    if (now_.store < until && !stored_->holder_gone)
-      return {.verdict = Verdict::held, .until = until};
-    Record next = current();
-    end_attempt(next, Ending::lost,
-                stored_->holder_gone ? "the worker died" : "the lease ended without a word");
-    if (next.counted >= policy_.attempts) {
-      Decision decision = bury(std::move(next), "the last attempt ended without a verdict");
-      decision.verdict = Verdict::exhausted;
-      return decision;
-    }
-    return claimed(std::move(next), claim);
+  Decision first_claim(Record next, const Claim& claim) const {
+    if (claim.not_before && now_.store < *claim.not_before)
+      return {.verdict = Verdict::not_due, .until = *claim.not_before};
+    return next_claim(std::move(next), claim);
   }
 
-  Decision claimed(Record next, const Claim& claim) const {
+  // What is due is claimed, unless its time is over or it must be asked about first and cannot be.
+  Decision next_claim(Record next, const Claim& claim) const {
+    if (next.probe && policy_.in_doubt == InDoubt::probe)
+      return probe_first(std::move(next), claim);
+    if (next.counted >= policy_.attempts) return exhausted(std::move(next));
+    if (claim.expires && *claim.expires <= now_.store && !was_ordered(next)) {
+      Decision decision = call_off(std::move(next), "expired", {}, {});
+      decision.verdict = Verdict::expired;
+      return decision;
+    }
+    return claimed(std::move(next), claim, false);
+  }
+
+  Decision probe_first(Record next, const Claim& claim) const {
+    if (!claim.can_probe)
+      return hold(std::move(next), claim.worker, "this worker has no probe to ask");
+    return claimed(std::move(next), claim, true);
+  }
+
+  Decision reclaim(const Claim& claim) const {
+    if (stored_->record.nonce == claim.nonce) return just(Verdict::already_done);
+    if (lease_runs())
+      return {.verdict = Verdict::held, .until = stored_->stamp + stored_->record.lease};
+    Record next = current();
+    end_attempt(next, Ending::lost, why_lost());
+    Decision decision = what_comes_next(std::move(next), Duration{0}, claim.worker);
+    if (decision.verdict == Verdict::dead) decision.verdict = Verdict::exhausted;
+    if (decision.verdict != Verdict::retrying) return decision;
+    return next_claim(std::move(*decision.next), claim);
+  }
+
+  Decision claimed(Record next, const Claim& claim, bool probing) const {
     enter(next, State::running);
     ++next.claims;
     ++next.counted;
     next.nonce = claim.nonce;
     next.member = claim.member;
-    next.lease = policy_.lease;
+    next.lease = lease_for(claim.lease);
+    next.delay = Duration{0};
+    next.reason.clear();
     if (next.attempts.size() == kAttemptsKept) next.attempts.erase(next.attempts.begin());
-    next.attempts.push_back(
-        {.number = next.claims, .worker = claim.worker, .started_at = now_.wall});
-    return {
-        .verdict = Verdict::claimed, .next = std::move(next), .until = now_.store + policy_.lease};
+    if (next.attempts.size() >= kAttemptsWhole) {
+      std::string& old = next.attempts[next.attempts.size() - kAttemptsWhole].error;
+      old = bounded(std::move(old), kOldErrorKept);
+    }
+    next.attempts.push_back({.number = next.claims,
+                             .worker = claim.worker,
+                             .started_at = now_.wall,
+                             .probing = probing});
+    const StoreTime until = now_.store + next.lease;
+    return {.verdict = Verdict::claimed, .next = std::move(next), .until = until};
   }
 
-  // The next attempt, or the end when that was the last.
-  Decision again(Record next, std::optional<Duration> retry_in, double jitter) const {
-    if (next.counted >= policy_.attempts) return bury(std::move(next), "no attempts are left");
-    next.delay = std::clamp(retry_in.value_or(backoff_after(policy_, next.counted, jitter)),
-                            Duration{0}, kLongestWait);
+  Duration lease_for(Duration asked) const {
+    return asked > Duration{0} ? std::min(asked, kLongestWait) : policy_.lease;
+  }
+
+  // --- What people order --------------------------------------------------------------------
+
+  bool ordered(const Claim& claim) const {
+    return claim.order && !told(claim.order->nonce) && fits(*claim.order);
+  }
+
+  // Whoever completes a step has not said that the task may run without it.
+  bool fits(const Order& order) const {
+    if (order.claims != stored_->record.claims) return false;
+    if (order.kind != Order::Kind::complete_step) return true;
+    const Step* step = find_step(stored_->record, order.step);
+    return step && step->state != Step::State::done;
+  }
+
+  // Once a person has ordered it to run, its time is not over before it is settled.
+  static bool was_ordered(const Record& record) {
+    return std::any_of(record.story.begin(), record.story.end(), [](const Deed& deed) {
+      return deed.act == Deed::Act::retried || deed.act == Deed::Act::step_completed;
+    });
+  }
+
+  Decision apply(const Order& order, const Claim& claim) const {
+    Record next = revived(order);
+    if (const Step* step = to_be_held(next)) {
+      next.reason = was_cut_off(step->name);
+      return {.verdict = Verdict::doubted, .next = std::move(next)};
+    }
+    return claimed(std::move(next), claim, false);
+  }
+
+  // As the order wants it to run again, with all its attempts before it.
+  Record revived(const Order& order) const {
+    Record next = current();
+    if (order.kind == Order::Kind::complete_step) {
+      Step* step = find(next, order.step);
+      step->state = Step::State::done;
+      step->ended_at = now_.wall;
+      step->result = order.result;
+      step->result_cut = false;
+    } else {
+      for (Step& each : next.steps)
+        if (each.state == Step::State::begun) each.state = Step::State::again;
+    }
+    add(next, deed_of(order));
+    next.counted = 0;
+    next.probe = false;
+    return next;
+  }
+
+  static Deed deed_of(const Order& order) {
+    return {.act = order.kind == Order::Kind::complete_step ? Deed::Act::step_completed
+                                                            : Deed::Act::retried,
+            .at = order.at,
+            .by = order.by,
+            .why = order.why,
+            .step = order.step,
+            .nonce = order.nonce};
+  }
+
+  // --- After an attempt ---------------------------------------------------------------------
+
+  // `found_by`: who noticed that the attempt is over; empty: the attempt's own worker.
+  Decision what_comes_next(Record next, Duration wait, std::string found_by = {}) const {
+    const Attempt ended = next.attempts.back();
+    if (found_by.empty()) found_by = ended.worker;
+    if (next.cancel_asked) return call_off_as_asked(std::move(next));
+    if (const Step* step = to_be_held(next)) {
+      const std::string name = step->name;
+      return hold_step(std::move(next), name, found_by, {});
+    }
+    if (without_verdict(ended.ending)) {
+      const std::string why = "attempt " + std::to_string(ended.number) +
+                              " ended without a verdict (" + std::string(to_string(ended.ending)) +
+                              ")";
+      if (policy_.in_doubt == InDoubt::hold) return hold(std::move(next), found_by, why);
+      if (policy_.in_doubt == InDoubt::probe) {
+        if (ended.probing && next.counted >= policy_.attempts)
+          return hold(std::move(next), found_by, why + " while it asked the probe");
+        next.probe = true;
+        return try_again(std::move(next), wait);
+      }
+    }
+    if (next.counted < policy_.attempts) return try_again(std::move(next), wait);
+    return bury(std::move(next), ended.ending == Ending::lost
+                                     ? "the last attempt ended without a verdict"
+                                     : "no attempts are left");
+  }
+
+  Decision try_again(Record next, Duration wait) const {
+    next.delay = std::clamp(wait, Duration{0}, kLongestWait);
     enter(next, State::retrying);
     const StoreTime due = now_.store + next.delay;
     return {.verdict = Verdict::retrying, .next = std::move(next), .until = due};
   }
 
+  Decision exhausted(Record next) const {
+    Decision decision = bury(std::move(next), "no attempts are left");
+    decision.verdict = Verdict::exhausted;
+    return decision;
+  }
+
   Decision bury(Record next, std::string reason) const {
+    if (next.cancel_asked) return call_off_as_asked(std::move(next));
     enter(next, State::dead);
     next.reason = std::move(reason);
     return {.verdict = Verdict::dead, .next = std::move(next)};
   }
 
+  Decision hold(Record next, std::string by, std::string why, std::string step = {}) const {
+    if (next.cancel_asked) return call_off_as_asked(std::move(next));
+    next.reason = why;
+    next.in_doubt = true;
+    add(next, {.act = Deed::Act::held,
+               .by = std::move(by),
+               .why = std::move(why),
+               .step = std::move(step)});
+    enter(next, State::in_doubt);
+    return {.verdict = Verdict::doubted, .next = std::move(next)};
+  }
+
+  Decision hold_step(Record next, const std::string& name, std::string by, std::string why) const {
+    if (next.state == State::running && next.attempts.back().ending == Ending::running)
+      end_attempt(next, Ending::unknown, why);
+    if (why.empty()) why = was_cut_off(name);
+    return hold(std::move(next), std::move(by), bounded(std::move(why)), name);
+  }
+
+  // A step that was cut off and that nobody is to run again by himself.
+  static const Step* to_be_held(const Record& record) {
+    for (const Step& step : record.steps)
+      if (step.state == Step::State::begun && step.policy == InDoubt::hold) return &step;
+    return nullptr;
+  }
+
+  static std::string was_cut_off(const std::string& step) {
+    return "step '" + step + "' was cut off";
+  }
+
+  Decision call_off_as_asked(Record next) const {
+    const auto asked = std::find_if(next.story.rbegin(), next.story.rend(), [](const Deed& deed) {
+      return deed.act == Deed::Act::cancel_asked;
+    });
+    const std::string by = asked == next.story.rend() ? std::string() : asked->by;
+    const std::string why = asked == next.story.rend() ? std::string() : asked->why;
+    return call_off(std::move(next), "cancelled", by, why);
+  }
+
+  // "dropped by ann: not worth it"
+  Decision call_off(Record next, std::string reason, const std::string& by,
+                    const std::string& why) const {
+    enter(next, State::cancelled);
+    if (!by.empty()) reason += " by " + by;
+    if (!why.empty()) reason += ": " + why;
+    next.reason = bounded(std::move(reason));
+    return {.verdict = Verdict::cancelled, .next = std::move(next)};
+  }
+
+  // --- The record ---------------------------------------------------------------------------
+
+  // The running claim goes on with what is left of its lease; only a renewal prolongs it.
+  Decision recorded(Verdict verdict, Record next) const {
+    next.lease = std::max(Duration{0}, stored_->stamp + stored_->record.lease - now_.store);
+    return {.verdict = verdict, .next = std::move(next)};
+  }
+
   void enter(Record& next, State state) const {
     next.state = state;
     next.since = now_.wall;
+    next.cancel_asked = next.cancel_asked && state == State::running;
+    next.probe = next.probe && !settled(state);
   }
 
   void end_attempt(Record& next, Ending ending, const std::string& error) const {
@@ -204,6 +624,19 @@ class Rules {
     if (without_verdict(ending)) next.in_doubt = true;
   }
 
+  void add(Record& next, Deed deed) const {
+    if (deed.at == Time{}) deed.at = now_.wall;
+    deed.by = bounded(std::move(deed.by), kOldErrorKept);
+    deed.why = bounded(std::move(deed.why), kOldErrorKept);
+    if (next.story.size() == kDeedsKept) next.story.erase(next.story.begin());
+    next.story.push_back(std::move(deed));
+    ++next.deeds;
+  }
+
+  static Step* find(Record& record, std::string_view name) {
+    return const_cast<Step*>(find_step(record, name));
+  }
+
   // The stored record, with the token of its claim written into the attempt: at the claim itself it
   // could not be known.
   Record current() const {
@@ -213,21 +646,38 @@ class Rules {
     return record;
   }
 
+  // --- What is known of it ------------------------------------------------------------------
+
+  bool lease_runs() const {
+    return now_.store < stored_->stamp + stored_->record.lease && !stored_->holder_gone;
+  }
+
+  const char* why_lost() const {
+    return stored_->holder_gone ? "the worker died" : "the lease ended without a word";
+  }
+
   bool held_by(const Nonce& nonce) const {
     return stored_ && stored_->record.state == State::running && stored_->record.nonce == nonce;
   }
 
-  bool given_up() const {
-    const std::vector<Attempt>& attempts = stored_->record.attempts;
-    return !attempts.empty() && attempts.back().ending == Ending::lost;
+  bool stands_at(std::initializer_list<State> states) const {
+    return stored_ &&
+           std::find(states.begin(), states.end(), stored_->record.state) != states.end();
   }
 
-  Decision not_held(const Nonce& nonce, std::initializer_list<State> done_states) const {
-    // Whoever was given up as lost was not heard, though the nonce is still the record's.
-    const bool done = stored_ && stored_->record.nonce == nonce && !given_up() &&
-                      std::find(done_states.begin(), done_states.end(), stored_->record.state) !=
-                          done_states.end();
-    return just(done ? Verdict::already_done : Verdict::fenced);
+  // The story knows of that command.
+  bool told(const Nonce& nonce) const {
+    return stored_ && std::any_of(stored_->record.story.begin(), stored_->record.story.end(),
+                                  [&](const Deed& deed) { return deed.nonce == nonce; });
+  }
+
+  // A word that was recorded before finds itself: the last attempt is its own, and ended so. Whoever
+  // was given up as lost was not heard.
+  Decision not_held(const Nonce& nonce, Ending word) const {
+    const bool heard = stored_ && stored_->record.nonce == nonce &&
+                       !stored_->record.attempts.empty() &&
+                       stored_->record.attempts.back().ending == word;
+    return just(heard ? Verdict::already_done : Verdict::fenced);
   }
 
   const Stored* stored_;
@@ -246,6 +696,16 @@ Policy policy_of(const Queue& queue) {
                 .same_key = queue.same_key};
   if (policy.attempts == 0) policy.attempts = static_cast<std::uint32_t>(policy.backoff.size()) + 1;
   return policy;
+}
+
+InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own) {
+  switch (own.value_or(policy.in_doubt)) {
+    case InDoubt::retry: return InDoubt::retry;
+    case InDoubt::steps:
+    case InDoubt::hold: return InDoubt::hold;
+    case InDoubt::probe: return own ? InDoubt::probe : InDoubt::retry;
+  }
+  return InDoubt::hold;
 }
 
 Duration backoff_after(const Policy& policy, std::uint32_t counted, double jitter) {
@@ -269,6 +729,16 @@ std::string_view to_string(Verdict verdict) {
     case Verdict::dead: return "dead";
     case Verdict::released: return "released";
     case Verdict::set_aside: return "set_aside";
+    case Verdict::doubted: return "doubted";
+    case Verdict::cancelled: return "cancelled";
+    case Verdict::expired: return "expired";
+    case Verdict::asked_to_stop: return "asked_to_stop";
+    case Verdict::probed: return "probed";
+    case Verdict::step_begun: return "step_begun";
+    case Verdict::step_remembered: return "step_remembered";
+    case Verdict::step_in_doubt: return "step_in_doubt";
+    case Verdict::step_recorded: return "step_recorded";
+    case Verdict::step_refused: return "step_refused";
     case Verdict::already_done: return "already_done";
     case Verdict::already_completed: return "already_completed";
     case Verdict::already_dead: return "already_dead";
@@ -280,6 +750,7 @@ std::string_view to_string(Verdict verdict) {
     case Verdict::exhausted: return "exhausted";
     case Verdict::duplicate_key: return "duplicate_key";
     case Verdict::conflicting_key: return "conflicting_key";
+    case Verdict::wrong_state: return "wrong_state";
     case Verdict::fenced: return "fenced";
   }
   return "?";

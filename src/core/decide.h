@@ -35,6 +35,10 @@ struct Policy {
 };
 Policy policy_of(const Queue& queue);  // with the defaults filled in
 
+// What becomes of a step that is cut off, when it does not say so itself: what the queue says of
+// attempts. Where a probe speaks for the whole task, the step is run again after it.
+InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own);
+
 // The wait before the next attempt, after `counted` attempts were used: the backoff value and up to
 // a fifth more, by `jitter` in [0, 1).
 Duration backoff_after(const Policy& policy, std::uint32_t counted, double jitter);
@@ -47,16 +51,23 @@ struct Claim {  // I want to run this task
   std::string worker{};
   Member member{};
   Nonce nonce{};
+  bool can_probe = false;                 // I know how to ask whether it happened
+  std::optional<StoreTime> not_before{};  // of the task
+  std::optional<StoreTime> expires{};     // of the task
+  std::optional<Order> order{};           // a person's, that came with the delivery
+  Duration lease{};                       // zero: the queue's
 };
 struct Renew {  // I am still at it
   Nonce nonce{};
   Duration spent{};  // how long the attempt has run
   Duration grace{};  // how long ending the handler may take once the timeout has passed
+  Duration lease{};  // zero: the queue's
 };
 struct Complete {
   Nonce nonce{};
   Body result{};
   bool result_cut = false;
+  std::string probed_by{};  // who asked the probe, when this is the probe's answer
 };
 struct Fail {  // it did not finish; `final`: and never will
   Nonce nonce{};
@@ -83,19 +94,86 @@ struct SetAside {  // a record for an entry that has none under its key, before 
   std::string reason{};
 };
 
-using Command = std::variant<Claim, Renew, Complete, Fail, Doubt, Release, SetAside>;
+// A claim that asks the probe: what it answered, when that is not "it happened" (see Complete).
+struct Probed {
+  Nonce nonce{};
+  bool known = false;  // it did not happen; false: nobody knows
+  std::string by{};
+  std::string why{};
+};
+
+// Steps of a running attempt.
+struct StepBegin {
+  Nonce nonce{};
+  std::string name{};
+  InDoubt policy = InDoubt::retry;  // see step_policy()
+  bool asked = false;               // the step's probe said that it did not happen
+};
+struct StepEnd {
+  Nonce nonce{};
+  std::string name{};
+  Body result{};
+  bool result_cut = false;
+};
+struct StepFail {  // it ended, and its word is that nothing happened
+  Nonce nonce{};
+  std::string name{};
+};
+struct StepHold {  // nobody knows whether it happened: a person decides
+  Nonce nonce{};
+  std::string name{};
+  std::string by{};
+  std::string why{};
+};
+
+// A person's.
+struct Resolve {  // an in-doubt task: it happened, with this result
+  Nonce nonce{};
+  Body result{};
+  std::string by{};
+  std::string why{};
+};
+struct Retry {  // a dead or in-doubt task of a queue that has no feed to wake
+  Order order{};
+};
+struct Drop {  // a dead or in-doubt task: leave it
+  Nonce nonce{};
+  std::string by{};
+  std::string why{};
+};
+struct Cancel {                  // any unsettled task; one that runs is asked to end
+  std::optional<Order> order{};  // by which it is to run again, and which waits
+  Sequence sequence{};
+  Digest digest{};
+  Nonce nonce{};
+  std::string by{};
+  std::string why{};
+};
+
+using Command = std::variant<Claim, Renew, Complete, Fail, Doubt, Release, SetAside, Probed,
+                             StepBegin, StepEnd, StepFail, StepHold, Resolve, Retry, Drop, Cancel>;
 
 // --- Outcomes -------------------------------------------------------------------------------
 
 enum class Verdict {
   claimed,  // yours; the token is the revision of the write
   renewed,
-  overdue,            // past the queue's timeout: the lease is not renewed any more
-  completed,          // recorded now
-  retrying,           // recorded; due at `until`
-  dead,               // recorded as a dead letter
-  released,           // recorded; claimable at once
-  set_aside,          // recorded
+  overdue,          // past the queue's timeout: the lease is not renewed any more
+  completed,        // recorded now
+  retrying,         // recorded; due at `until`
+  dead,             // recorded as a dead letter
+  released,         // recorded; claimable at once
+  set_aside,        // recorded
+  doubted,          // recorded as in doubt: held for a person
+  cancelled,        // recorded
+  expired,          // recorded as cancelled: its time is over
+  asked_to_stop,    // recorded (cancel), or renewed (renew): it is to end as soon as it can
+  probed,           // recorded: it did not happen, run it
+  step_begun,       // recorded: run it
+  step_remembered,  // done before: the record holds its result
+  step_in_doubt,    // begun in an earlier attempt and cut off: ask its probe; nothing to write
+  step_recorded,
+  step_refused,       // too many steps, or none of that name has begun
   already_done,       // this very command was recorded before: nothing to write
   already_completed,  // by an earlier attempt; the record holds the result
   already_dead,
@@ -107,6 +185,7 @@ enum class Verdict {
   exhausted,          // the lost attempt was the last one: recorded as dead, not claimed
   duplicate_key,      // the key belongs to another task with the same content (`of`)
   conflicting_key,    // the key belongs to another task with other content (`of`)
+  wrong_state,        // what a person asks for does not fit the state
   fenced,             // reclaimed or settled by another: you may not write
 };
 std::string_view to_string(Verdict verdict);

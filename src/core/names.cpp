@@ -160,10 +160,21 @@ Result<void> check_headers(const std::map<std::string, std::string>& headers) {
 
 Result<void> check_queue(const Queue& queue) {
   if (auto ok = check_name(queue.name, "queue"); !ok) return ok;
-  if (auto ok = check_filter(queue.topic); !ok) return ok;
   const auto refuse = [&](std::string_view what) {
     return invalid("queue " + queue.name + ": " + std::string(what));
   };
+  if (queue.ledger) {
+    if (!queue.topic.empty() || !queue.key.empty() || queue.from)
+      return refuse("a ledger alone takes no topic, key or from: nothing is delivered to it");
+    if (queue.max_running != 0 || queue.window != 0 || queue.timeout != Duration{0} || queue.paused)
+      return refuse(
+          "a ledger alone takes no max-running, window, timeout or pause: its loops run by "
+          "themselves");
+    if (queue.in_doubt == InDoubt::steps || queue.in_doubt == InDoubt::probe)
+      return refuse("a ledger alone takes in-doubt retry or hold: it has no worker to ask");
+  } else if (auto ok = check_filter(queue.topic); !ok) {
+    return ok;
+  }
   constexpr Duration kLongest = std::chrono::hours{24 * 365};
   if (queue.lease < Duration{100} || queue.lease > kLongest)
     return refuse("the lease must be between 100ms and a year");
@@ -179,6 +190,8 @@ Result<void> check_queue(const Queue& queue) {
     return refuse("max-running must be between 1 and 1024, or 0 for no limit");
   if (queue.window < 0 || queue.window > 10'000)
     return refuse("the window must be between 0 and 10000");
+  if (queue.window > 0 && queue.in_doubt != InDoubt::retry)
+    return refuse("a window needs in-doubt retry: what is claimed ahead and lost never began");
   return {};
 }
 

@@ -17,6 +17,32 @@ std::string_view to_string(Ending ending) {
   return "?";
 }
 
+std::string_view to_string(Deed::Act act) {
+  switch (act) {
+    case Deed::Act::retried: return "retried";
+    case Deed::Act::completed: return "completed";
+    case Deed::Act::dropped: return "dropped";
+    case Deed::Act::cancelled: return "cancelled";
+    case Deed::Act::cancel_asked: return "cancel_asked";
+    case Deed::Act::happened: return "happened";
+    case Deed::Act::did_not_happen: return "did_not_happen";
+    case Deed::Act::held: return "held";
+    case Deed::Act::step_completed: return "step_completed";
+  }
+  return "?";
+}
+
+const Step* find_step(const Record& record, std::string_view name) {
+  for (const Step& step : record.steps)
+    if (step.name == name) return &step;
+  return nullptr;
+}
+
+bool cut_off(const Record& record, const Step& step) {
+  if (step.state != Step::State::begun) return false;
+  return record.state != State::running || step.attempt != record.claims;
+}
+
 bool without_verdict(Ending ending) {
   return ending == Ending::lost || ending == Ending::timed_out || ending == Ending::unknown ||
          ending == Ending::interrupted;

@@ -34,10 +34,72 @@ struct Attempt {
   std::optional<Time> ended_at{};
   Ending ending = Ending::running;
   std::string error{};
+  bool probing = false;  // asks the probe first; the handler has not begun
 
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
 bool without_verdict(Ending ending);
+
+// A durable step. Its intent is recorded before it runs, its result after: one that has begun in an
+// attempt that is over was cut off, and is in doubt by itself.
+struct Step {
+  enum class State : std::uint8_t {
+    begun = 0,
+    done = 1,
+    again = 2,  // a person said: run it again
+  };
+  std::string name{};
+  State state = State::begun;
+  InDoubt policy = InDoubt::retry;  // when it is cut off: retry, hold or probe
+  std::uint32_t attempt{};          // that began or finished it last
+  std::uint32_t runs{};             // how often it was begun
+  Time started_at{};
+  std::optional<Time> ended_at{};
+  Body result{};  // done
+  bool result_cut = false;
+
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+// What somebody did to the task beside running it: a person, a probe, or the policy.
+struct Deed {
+  enum class Act : std::uint8_t {
+    retried = 0,
+    completed = 1,
+    dropped = 2,
+    cancelled = 3,
+    cancel_asked = 4,  // of a running task
+    happened = 5,      // the probe's answer
+    did_not_happen = 6,
+    held = 7,
+    step_completed = 8,
+  };
+  Act act = Act::retried;
+  Time at{};
+  std::string by{};
+  std::string why{};
+  std::string step{};
+  Nonce nonce{};  // of the command, so that one that is repeated finds itself
+
+  friend bool operator==(const Deed&, const Deed&) = default;
+};
+std::string_view to_string(Deed::Act act);
+
+// What a person asked of a settled task that must run again. A wake carries it to the worker that
+// applies it, so that asking is one durable write.
+struct Order {
+  enum class Kind : std::uint8_t { retry = 0, complete_step = 1 };
+  Kind kind = Kind::retry;
+  Nonce nonce{};
+  std::uint32_t claims{};  // of the record that the person saw: it is not about a later attempt
+  Time at{};
+  std::string by{};
+  std::string why{};
+  std::string step{};  // complete_step
+  Body result{};       // complete_step
+
+  friend bool operator==(const Order&, const Order&) = default;
+};
 
 // Only these of State occur in a record: waiting, running, retrying, in_doubt, completed, dead,
 // cancelled, duplicate.
@@ -53,6 +115,11 @@ struct Record {
   Duration lease{};                 // running: the lease ends at stamp + lease
   Duration delay{};                 // retrying: due at stamp + delay
   std::vector<Attempt> attempts{};  // the last ones, at most kAttemptsKept
+  std::vector<Step> steps{};        // in the order in which they first began
+  std::vector<Deed> story{};        // the last ones, at most kDeedsKept
+  std::uint32_t deeds{};            // all of them
+  bool probe = false;               // the next claim asks the probe before it runs the handler
+  bool cancel_asked = false;        // running: to end as soon as it can
   std::optional<Body> result{};     // completed
   bool result_cut = false;          // the result was longer than what is kept
   std::string error{};              // of the last attempt that had one
@@ -62,8 +129,18 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-inline constexpr std::size_t kAttemptsKept = 32;
+inline constexpr std::size_t kAttemptsKept = 64;
 inline constexpr std::size_t kErrorKept = 4096;
+// Of the errors of older attempts only the beginning is kept.
+inline constexpr std::size_t kAttemptsWhole = 8;
+inline constexpr std::size_t kOldErrorKept = 256;
+inline constexpr std::size_t kDeedsKept = 256;
+inline constexpr std::size_t kMostSteps = 1000;
+
+// The step of that name, or null.
+const Step* find_step(const Record& record, std::string_view name);
+// It began in an attempt that is over, and nobody knows how far it came.
+bool cut_off(const Record& record, const Step& step);
 
 // Nothing will happen to it any more by itself.
 bool settled(State state);

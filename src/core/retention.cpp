@@ -23,4 +23,9 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
   return Forget::nothing;
 }
 
+bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now) {
+  const bool done = standing.state == State::completed || standing.state == State::cancelled;
+  return done && now - standing.since >= ages.records;
+}
+
 }  // namespace once::core

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "once/guard.h"
+
 namespace once::inline v1 {
 namespace {
 
@@ -33,6 +35,35 @@ std::optional<State> state_from(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view to_string(InDoubt policy) {
+  switch (policy) {
+    case InDoubt::retry: return "retry";
+    case InDoubt::steps: return "steps";
+    case InDoubt::hold: return "hold";
+    case InDoubt::probe: return "probe";
+  }
+  return "?";
+}
+
+std::optional<InDoubt> in_doubt_from(std::string_view name) {
+  for (const InDoubt policy : {InDoubt::retry, InDoubt::steps, InDoubt::hold, InDoubt::probe})
+    if (to_string(policy) == name) return policy;
+  return std::nullopt;
+}
+
+std::string_view to_string(Admission::Kind kind) {
+  switch (kind) {
+    case Admission::Kind::claimed: return "claimed";
+    case Admission::Kind::completed: return "completed";
+    case Admission::Kind::held: return "held";
+    case Admission::Kind::not_due: return "not_due";
+    case Admission::Kind::dead: return "dead";
+    case Admission::Kind::in_doubt: return "in_doubt";
+    case Admission::Kind::cancelled: return "cancelled";
+  }
+  return "?";
+}
+
 std::string_view to_string(Code code) {
   switch (code) {
     case Code::conflicting_duplicate: return "conflicting_duplicate";
@@ -40,6 +71,7 @@ std::string_view to_string(Code code) {
     case Code::too_large: return "too_large";
     case Code::queue_mismatch: return "queue_mismatch";
     case Code::not_found: return "not_found";
+    case Code::wrong_state: return "wrong_state";
     case Code::fenced: return "fenced";
     case Code::failed: return "failed";
     case Code::store_unavailable: return "store_unavailable";

@@ -13,6 +13,9 @@ constexpr std::int64_t kExact = 1LL << 53;  // integers up to here are doubles
 
 constexpr std::pair<InDoubt, std::string_view> kInDoubtNames[] = {
     {InDoubt::retry, "retry"},
+    {InDoubt::steps, "steps"},
+    {InDoubt::hold, "hold"},
+    {InDoubt::probe, "probe"},
 };
 constexpr std::pair<SameKey, std::string_view> kSameKeyNames[] = {
     {SameKey::duplicate, "duplicate"},
@@ -28,6 +31,8 @@ void append_integer(Integer value, std::string& out) {
   out += std::to_string(value);
   out += quote;
 }
+
+void append_boolean(bool value, std::string& out) { out += value ? "true" : "false"; }
 
 template <class Enum, std::size_t N>
 void append_name(const std::pair<Enum, std::string_view> (&names)[N], Enum value,
@@ -58,10 +63,17 @@ class DefinitionReader {
   }
 
   template <class Integer>
-  requires std::is_integral_v<Integer>
-  void read(std::string_view name, Integer& target) {
+  requires(std::is_integral_v<Integer> &&
+           !std::is_same_v<Integer, bool>) void read(std::string_view name, Integer& target) {
     const Json* const value = object_.member(name);
     if (value != nullptr && !integer(*value, target)) misfits(name);
+  }
+
+  void read(std::string_view name, bool& target) {
+    const Json* const value = object_.member(name);
+    if (value == nullptr) return;
+    if (value->kind() != Json::Kind::boolean) return misfits(name);
+    target = value->boolean();
   }
 
   void read(std::string_view name, Duration& target) {
@@ -147,10 +159,14 @@ std::string encode_queue(const Queue& queue) {
   append_canonical_string(queue.key, out);
   out += R"(,"lease":)";
   append_integer(queue.lease.count(), out);
+  out += R"(,"ledger":)";
+  append_boolean(queue.ledger, out);
   out += R"(,"max_running":)";
   append_integer(queue.max_running, out);
   out += R"(,"name":)";
   append_canonical_string(queue.name, out);
+  out += R"(,"paused":)";
+  append_boolean(queue.paused, out);
   out += R"(,"same_key":)";
   append_name(kSameKeyNames, queue.same_key, out);
   out += R"(,"timeout":)";
@@ -175,8 +191,10 @@ Result<Queue> decode_queue(std::string_view text) {
   reader.read("in_doubt", kInDoubtNames, queue.in_doubt);
   reader.read("key", queue.key);
   reader.read("lease", queue.lease);
+  reader.read("ledger", queue.ledger);
   reader.read("max_running", queue.max_running);
   reader.read("name", queue.name);
+  reader.read("paused", queue.paused);
   reader.read("same_key", kSameKeyNames, queue.same_key);
   reader.read("timeout", queue.timeout);
   reader.read("topic", queue.topic);

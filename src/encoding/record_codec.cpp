@@ -1,17 +1,29 @@
-// A record as bytes (wire.h has fields and checksum):
+// A record and an order as bytes (wire.h has fields and checksum):
 //
-//   record  := 0x01 field* checksum      fields in ascending order, only `attempt` repeated
+//   record  := 0x01 field* checksum      fields in ascending order, only attempt, step and deed
+//                                        repeated
 //
 //    1 sequence    2 digest (32 bytes)   3 state      4 claims    5 counted     6 in doubt (1)
 //    7 nonce (16)  8 member              9 lease ms  10 delay ms                12 attempt
 //   13 result as JSON text              14 result as bytes       15 result cut (1)
 //   16 error      17 reason             18 since, ms since 1970
+//   19 step       20 deed               21 deeds     22 probe (1)              23 cancel asked (1)
 //
 //   attempt := field*
-//    1 number  2 worker  3 token  4 started, ms since 1970  5 ended  6 ending  7 error
+//    1 number  2 worker  3 token  4 started, ms since 1970  5 ended  6 ending  7 error  8 probing
+//   step    := field*
+//    1 name    2 state   3 policy 4 attempt  5 runs  6 started, ms since 1970  7 ended
+//    8 result as JSON text   9 result as bytes   10 result cut (1)
+//   deed    := field*
+//    1 act     2 at, ms since 1970   3 by   4 why   5 step   6 nonce (16)
+//
+//   order   := 0x01 field* checksum
+//    1 kind    2 nonce (16)   3 at, ms since 1970   4 by   5 why   6 step
+//    7 result as JSON text   8 result as bytes
 //
 // A field that has its default is left out. Durations and times are signed. Numbers of states:
-// kStates below; of endings: core::Ending. Numbers are never given a second meaning.
+// kStates below; of policies: kPolicies; of the others: the enumerations in core/record.h. Numbers
+// are never given a second meaning.
 #include "encoding/record_codec.h"
 
 #include <algorithm>
@@ -24,8 +36,11 @@ namespace once::encoding {
 namespace {
 
 using core::Attempt;
+using core::Deed;
 using core::Ending;
+using core::Order;
 using core::Record;
+using core::Step;
 
 constexpr unsigned char kVersion = 1;
 
@@ -34,6 +49,7 @@ constexpr std::array kStates = {
     State::waiting, State::running,   State::retrying,  State::in_doubt,  State::completed,
     State::dead,    State::cancelled, State::duplicate, State::scheduled,
 };
+constexpr std::array kPolicies = {InDoubt::retry, InDoubt::steps, InDoubt::hold, InDoubt::probe};
 
 enum RecordField : unsigned {
   kSequence = 1,
@@ -53,6 +69,11 @@ enum RecordField : unsigned {
   kError = 16,
   kReason = 17,
   kSince = 18,
+  kStep = 19,
+  kDeed = 20,
+  kDeeds = 21,
+  kProbe = 22,
+  kCancelAsked = 23,
 };
 
 enum AttemptField : unsigned {
@@ -63,6 +84,41 @@ enum AttemptField : unsigned {
   kEndedAt = 5,
   kEnding = 6,
   kAttemptError = 7,
+  kProbing = 8,
+};
+
+enum StepField : unsigned {
+  kStepName = 1,
+  kStepState = 2,
+  kStepPolicy = 3,
+  kStepAttempt = 4,
+  kStepRuns = 5,
+  kStepStartedAt = 6,
+  kStepEndedAt = 7,
+  kStepResultJson = 8,
+  kStepResultBytes = 9,
+  kStepResultCut = 10,
+};
+
+enum DeedField : unsigned {
+  kDeedAct = 1,
+  kDeedAt = 2,
+  kDeedBy = 3,
+  kDeedWhy = 4,
+  kDeedStep = 5,
+  kDeedNonce = 6,
+};
+
+enum OrderField : unsigned {
+  kOrderKind = 1,
+  kOrderNonce = 2,
+  kOrderAt = 3,
+  kOrderBy = 4,
+  kOrderWhy = 5,
+  kOrderStep = 6,
+  kOrderResultJson = 7,
+  kOrderResultBytes = 8,
+  kOrderClaims = 9,
 };
 
 void put(unsigned field, std::uint64_t value, std::string& out) {
@@ -83,24 +139,64 @@ void put(unsigned field, const core::Bytes<N, Tag>& value, std::string& out) {
   append_bytes_field(field, {reinterpret_cast<const char*>(value.bytes.data()), N}, out);
 }
 
-void put(const Attempt& attempt, std::string& out) {
-  const std::size_t begin = out.size();
+void put(unsigned field, const std::optional<Time>& value, std::string& out) {
+  if (value) append_number_field(field, fold_sign(value->time_since_epoch().count()), out);
+}
+template <class Enum, std::size_t N>
+void put(unsigned field, const std::array<Enum, N>& numbers, Enum value, std::string& out) {
+  const auto number = std::find(numbers.begin(), numbers.end(), value) - numbers.begin();
+  put(field, static_cast<std::uint64_t>(number), out);
+}
+
+// A result that may be there: its field follows from what it is.
+void put_result(unsigned json_field, unsigned bytes_field, const Body& body, std::string& out) {
+  append_bytes_field(body.is_json() ? json_field : bytes_field, body.text(), out);
+}
+
+void put_fields(const Attempt& attempt, std::string& out) {
   put(kNumber, std::uint64_t{attempt.number}, out);
   put(kWorker, attempt.worker, out);
   put(kToken, attempt.token.value, out);
   put(kStartedAt, attempt.started_at, out);
-  if (attempt.ended_at) {
-    append_number_field(kEndedAt, fold_sign(attempt.ended_at->time_since_epoch().count()), out);
-  }
+  put(kEndedAt, attempt.ended_at, out);
   put(kEnding, static_cast<std::uint64_t>(attempt.ending), out);
   put(kAttemptError, attempt.error, out);
+  put(kProbing, std::uint64_t{attempt.probing}, out);
+}
 
-  // The size stands before the attempt and is known only now: moving a few bytes is cheaper than a
-  // second string.
-  std::string head;
-  append_varint(kAttempt * 2 + static_cast<unsigned>(WireKind::bytes), head);
-  append_varint(out.size() - begin, head);
-  out.insert(begin, head);
+void put_fields(const Step& step, std::string& out) {
+  put(kStepName, step.name, out);
+  put(kStepState, static_cast<std::uint64_t>(step.state), out);
+  put(kStepPolicy, kPolicies, step.policy, out);
+  put(kStepAttempt, std::uint64_t{step.attempt}, out);
+  put(kStepRuns, std::uint64_t{step.runs}, out);
+  put(kStepStartedAt, step.started_at, out);
+  put(kStepEndedAt, step.ended_at, out);
+  if (step.result != Body()) put_result(kStepResultJson, kStepResultBytes, step.result, out);
+  put(kStepResultCut, std::uint64_t{step.result_cut}, out);
+}
+
+void put_fields(const Deed& deed, std::string& out) {
+  put(kDeedAct, static_cast<std::uint64_t>(deed.act), out);
+  put(kDeedAt, deed.at, out);
+  put(kDeedBy, deed.by, out);
+  put(kDeedWhy, deed.why, out);
+  put(kDeedStep, deed.step, out);
+  put(kDeedNonce, deed.nonce, out);
+}
+
+template <class Part>
+void put_all(unsigned field, const std::vector<Part>& parts, std::string& out) {
+  for (const Part& part : parts) {
+    const std::size_t begin = out.size();
+    put_fields(part, out);
+    // The size stands before the part and is known only now: moving a few bytes is cheaper than a
+    // second string.
+    std::string head;
+    append_varint(field * 2 + static_cast<unsigned>(WireKind::bytes), head);
+    append_varint(out.size() - begin, head);
+    out.insert(begin, head);
+  }
 }
 
 // Takes values out of fields; the first that does not fit makes the record damaged.
@@ -124,9 +220,11 @@ class FieldTaker {
   }
   void to(std::string& target) { target = bytes(); }
   void to(State& target) { target = kStates[number(kStates.size() - 1)]; }
-  void to(Ending& target) {
-    target = static_cast<Ending>(number(static_cast<std::uint64_t>(Ending::released)));
-  }
+  void to(InDoubt& target) { target = kPolicies[number(kPolicies.size() - 1)]; }
+  void to(Ending& target) { to(target, Ending::released); }
+  void to(Step::State& target) { to(target, Step::State::again); }
+  void to(Deed::Act& target) { to(target, Deed::Act::step_completed); }
+  void to(Order::Kind& target) { to(target, Order::Kind::complete_step); }
   template <std::size_t N, class Tag>
   void to(core::Bytes<N, Tag>& target) {
     const std::string_view given = bytes();
@@ -153,6 +251,11 @@ class FieldTaker {
   }
 
  private:
+  template <class Enum>
+  void to(Enum& target, Enum last) {
+    target = static_cast<Enum>(number(static_cast<std::uint64_t>(last)));
+  }
+
   std::uint64_t number(std::uint64_t highest) {
     if (field_.kind == WireKind::number && field_.value <= highest) return field_.value;
     fits_ = false;
@@ -173,6 +276,62 @@ bool take(const WireField& field, Attempt& attempt) {
     case kEndedAt: taker.to(attempt.ended_at.emplace()); break;
     case kEnding: taker.to(attempt.ending); break;
     case kAttemptError: taker.to(attempt.error); break;
+    case kProbing: taker.to(attempt.probing); break;
+    default: break;  // of a newer writer
+  }
+  return taker.fits();
+}
+
+bool take(const WireField& field, Step& step) {
+  FieldTaker taker(field);
+  switch (field.number) {
+    case kStepName: taker.to(step.name); break;
+    case kStepState: taker.to(step.state); break;
+    case kStepPolicy: taker.to(step.policy); break;
+    case kStepAttempt: taker.to(step.attempt); break;
+    case kStepRuns: taker.to(step.runs); break;
+    case kStepStartedAt: taker.to(step.started_at); break;
+    case kStepEndedAt: taker.to(step.ended_at.emplace()); break;
+    case kStepResultJson: taker.to(step.result, true); break;
+    case kStepResultBytes:
+      if (step.result != Body()) return false;
+      taker.to(step.result, false);
+      break;
+    case kStepResultCut: taker.to(step.result_cut); break;
+    default: break;  // of a newer writer
+  }
+  return taker.fits();
+}
+
+bool take(const WireField& field, Deed& deed) {
+  FieldTaker taker(field);
+  switch (field.number) {
+    case kDeedAct: taker.to(deed.act); break;
+    case kDeedAt: taker.to(deed.at); break;
+    case kDeedBy: taker.to(deed.by); break;
+    case kDeedWhy: taker.to(deed.why); break;
+    case kDeedStep: taker.to(deed.step); break;
+    case kDeedNonce: taker.to(deed.nonce); break;
+    default: break;  // of a newer writer
+  }
+  return taker.fits();
+}
+
+bool take(const WireField& field, Order& order) {
+  FieldTaker taker(field);
+  switch (field.number) {
+    case kOrderKind: taker.to(order.kind); break;
+    case kOrderNonce: taker.to(order.nonce); break;
+    case kOrderAt: taker.to(order.at); break;
+    case kOrderBy: taker.to(order.by); break;
+    case kOrderWhy: taker.to(order.why); break;
+    case kOrderStep: taker.to(order.step); break;
+    case kOrderResultJson: taker.to(order.result, true); break;
+    case kOrderClaims: taker.to(order.claims); break;
+    case kOrderResultBytes:
+      if (order.result != Body()) return false;
+      taker.to(order.result, false);
+      break;
     default: break;  // of a newer writer
   }
   return taker.fits();
@@ -180,6 +339,12 @@ bool take(const WireField& field, Attempt& attempt) {
 
 template <class Target>
 bool take_all(std::string_view bytes, Target& target);
+
+template <class Part>
+bool take_part(FieldTaker& taker, std::vector<Part>& parts) {
+  const std::string_view bytes = taker.bytes();
+  return taker.fits() && take_all(bytes, parts.emplace_back());
+}
 
 bool take(const WireField& field, Record& record) {
   FieldTaker taker(field);
@@ -194,10 +359,7 @@ bool take(const WireField& field, Record& record) {
     case kMember: taker.to(record.member.value); break;
     case kLease: taker.to(record.lease); break;
     case kDelay: taker.to(record.delay); break;
-    case kAttempt: {
-      const std::string_view bytes = taker.bytes();
-      return taker.fits() && take_all(bytes, record.attempts.emplace_back());
-    }
+    case kAttempt: return take_part(taker, record.attempts);
     case kResultJson: taker.to(record.result.emplace(), true); break;
     case kResultBytes:
       if (record.result) return false;
@@ -207,21 +369,39 @@ bool take(const WireField& field, Record& record) {
     case kError: taker.to(record.error); break;
     case kReason: taker.to(record.reason); break;
     case kSince: taker.to(record.since); break;
+    case kStep: return take_part(taker, record.steps);
+    case kDeed: return take_part(taker, record.story);
+    case kDeeds: taker.to(record.deeds); break;
+    case kProbe: taker.to(record.probe); break;
+    case kCancelAsked: taker.to(record.cancel_asked); break;
     default: break;  // of a newer writer
   }
   return taker.fits();
 }
 
+// The fields that a kind of thing has; a newer writer may repeat those of its own.
+constexpr std::uint64_t last_known(const Record&) { return kCancelAsked; }
+constexpr std::uint64_t last_known(const Attempt&) { return kProbing; }
+constexpr std::uint64_t last_known(const Step&) { return kStepResultCut; }
+constexpr std::uint64_t last_known(const Deed&) { return kDeedNonce; }
+constexpr std::uint64_t last_known(const Order&) { return kOrderClaims; }
+
+bool repeats(const Record&, std::uint64_t field) {
+  return field == kAttempt || field == kStep || field == kDeed;
+}
+template <class Other>
+bool repeats(const Other&, std::uint64_t) {
+  return false;
+}
+
 template <class Target>
 bool take_all(std::string_view bytes, Target& target) {
-  constexpr bool kOfRecord = std::is_same_v<Target, Record>;
   WireReader reader(bytes);
   std::uint64_t last = 0;
   while (!reader.at_end()) {
     const auto field = reader.next();
     if (!field || field->number < last || field->number == 0) return false;
-    const std::uint64_t last_known = kOfRecord ? +kSince : +kAttemptError;
-    const bool may_repeat = field->number > last_known || (kOfRecord && field->number == kAttempt);
+    const bool may_repeat = field->number > last_known(target) || repeats(target, field->number);
     if (field->number == last && !may_repeat) return false;
     if (!take(*field, target)) return false;
     last = field->number;
@@ -229,27 +409,52 @@ bool take_all(std::string_view bytes, Target& target) {
   return true;
 }
 
-Error damaged(std::string_view what) {
+// `name` begins a sentence: "a ledger record".
+Error damaged(std::string_view name, std::string_view what) {
   return Error{.code = Code::store_unusable,
-               .message = "a ledger record is damaged (" + std::string(what) +
+               .message = std::string(name) + " is damaged (" + std::string(what) +
                           "); nothing was changed: restore the store from a backup"};
+}
+
+template <class Target>
+Result<Target> decode_as(std::string_view name, std::string_view bytes) {
+  if (bytes.empty()) return damaged(name, "it is empty");
+  const unsigned version = static_cast<unsigned char>(bytes.front());
+  if (version > kVersion) {
+    return Error{.code = Code::store_unusable,
+                 .message = std::string(name) + " was written by a newer once (format " +
+                            std::to_string(version) + ", this one reads up to " +
+                            std::to_string(kVersion) +
+                            "); nothing was changed: use that once or a newer one"};
+  }
+  if (version != kVersion) return damaged(name, "there is no format 0");
+  const auto content = checked(bytes);
+  if (!content || content->empty()) return damaged(name, "its checksum does not fit");
+  Target target;
+  if (!take_all(content->substr(1), target)) return damaged(name, "its fields cannot be read");
+  return target;
+}
+
+std::size_t size_of(const Record& record) {
+  std::size_t size = 160 + record.error.size() + record.reason.size();
+  if (record.result) size += record.result->text().size();
+  for (const Attempt& attempt : record.attempts)
+    size += 48 + attempt.worker.size() + attempt.error.size();
+  for (const Step& step : record.steps) size += 48 + step.name.size() + step.result.text().size();
+  for (const Deed& deed : record.story)
+    size += 48 + deed.by.size() + deed.why.size() + deed.step.size();
+  return size;
 }
 
 }  // namespace
 
 std::string encode(const Record& record) {
-  std::size_t size = 160 + record.error.size() + record.reason.size();
-  if (record.result) size += record.result->text().size();
-  for (const Attempt& attempt : record.attempts) {
-    size += 48 + attempt.worker.size() + attempt.error.size();
-  }
   std::string out;
-  out.reserve(size);
+  out.reserve(size_of(record));
   out += static_cast<char>(kVersion);
   put(kSequence, record.sequence.value, out);
   put(kDigest, record.digest, out);
-  const auto state = std::find(kStates.begin(), kStates.end(), record.state);
-  put(kState, static_cast<std::uint64_t>(state - kStates.begin()), out);
+  put(kState, kStates, record.state, out);
   put(kClaims, std::uint64_t{record.claims}, out);
   put(kCounted, std::uint64_t{record.counted}, out);
   put(kInDoubt, std::uint64_t{record.in_doubt}, out);
@@ -257,35 +462,41 @@ std::string encode(const Record& record) {
   put(kMember, record.member.value, out);
   put(kLease, record.lease, out);
   put(kDelay, record.delay, out);
-  for (const Attempt& attempt : record.attempts) put(attempt, out);
-  if (record.result) {
-    append_bytes_field(record.result->is_json() ? kResultJson : kResultBytes, record.result->text(),
-                       out);
-  }
+  put_all(kAttempt, record.attempts, out);
+  if (record.result) put_result(kResultJson, kResultBytes, *record.result, out);
   put(kResultCut, std::uint64_t{record.result_cut}, out);
   put(kError, record.error, out);
   put(kReason, record.reason, out);
   put(kSince, record.since, out);
+  put_all(kStep, record.steps, out);
+  put_all(kDeed, record.story, out);
+  put(kDeeds, std::uint64_t{record.deeds}, out);
+  put(kProbe, std::uint64_t{record.probe}, out);
+  put(kCancelAsked, std::uint64_t{record.cancel_asked}, out);
   append_checksum(out);
   return out;
 }
 
 Result<Record> decode(std::string_view bytes) {
-  if (bytes.empty()) return damaged("it is empty");
-  const unsigned version = static_cast<unsigned char>(bytes.front());
-  if (version > kVersion) {
-    return Error{.code = Code::store_unusable,
-                 .message = "a ledger record was written by a newer once (format " +
-                            std::to_string(version) + ", this one reads up to " +
-                            std::to_string(kVersion) +
-                            "); nothing was changed: use that once or a newer one"};
-  }
-  if (version != kVersion) return damaged("there is no format 0");
-  const auto content = checked(bytes);
-  if (!content || content->empty()) return damaged("its checksum does not fit");
-  Record record;
-  if (!take_all(content->substr(1), record)) return damaged("its fields cannot be read");
-  return record;
+  return decode_as<Record>("a ledger record", bytes);
+}
+
+std::string encode(const Order& order) {
+  std::string out(1, static_cast<char>(kVersion));
+  put(kOrderKind, static_cast<std::uint64_t>(order.kind), out);
+  put(kOrderNonce, order.nonce, out);
+  put(kOrderAt, order.at, out);
+  put(kOrderBy, order.by, out);
+  put(kOrderWhy, order.why, out);
+  put(kOrderStep, order.step, out);
+  if (order.result != Body()) put_result(kOrderResultJson, kOrderResultBytes, order.result, out);
+  put(kOrderClaims, order.claims, out);
+  append_checksum(out);
+  return out;
+}
+
+Result<Order> decode_order(std::string_view bytes) {
+  return decode_as<Order>("a person's order for a task", bytes);
 }
 
 }  // namespace once::encoding

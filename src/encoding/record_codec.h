@@ -1,6 +1,6 @@
-// A record as bytes: one version byte, then fields as (tag, value), so that a newer field is
-// skipped by an older reader of the same version, then a checksum. The grammar stands at the top of
-// the .cpp.
+// Records and orders as bytes: one version byte, then fields as (tag, value), so that a newer field
+// is skipped by an older reader of the same version, then a checksum. The grammar stands at the top
+// of the .cpp.
 #pragma once
 
 #include <string>
@@ -13,6 +13,8 @@ namespace once::encoding {
 // Decoding refuses what is damaged, cut off or of a newer version with Code::store_unusable.
 std::string encode(const core::Record& record);
 Result<core::Record> decode(std::string_view bytes);
+std::string encode(const core::Order& order);
+Result<core::Order> decode_order(std::string_view bytes);
 
 // A queue's definition, as JSON text (canonical).
 std::string encode_queue(const Queue& queue);

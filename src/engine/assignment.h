@@ -11,6 +11,38 @@
 
 namespace once::engine {
 
+// The durable steps of one attempt. Each call blocks until the store has answered. Any thread, one
+// at a time per name.
+class Steps {
+ public:
+  virtual ~Steps() = default;
+
+  struct Begun {
+    enum class Kind {
+      run,         // its intent is recorded: run it, then end() or fail() it
+      remembered,  // done before, with `result`
+      ask,         // cut off in an earlier attempt: ask its probe, then begin() with `asked`, end()
+                   // or hold()
+      over,        // fenced, held, cancelled or stopped: `error` says so; the attempt's outcome is
+                   // not recorded any more
+      refused,     // nothing was recorded: `error` says why (used twice, too many, store away)
+    };
+    Kind kind = Kind::run;
+    Body result{};
+    bool result_cut = false;
+    std::optional<Error> error{};
+  };
+  // `policy`: none takes the queue's. `asked`: the step's probe said that it did not happen.
+  virtual Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) = 0;
+  // It happened, with this result. An error: it could not be recorded and is in doubt; the attempt
+  // is over.
+  virtual Result<void> end(std::string_view name, Body result, bool result_cut) = 0;
+  // It ended, and its word is that nothing happened: a later attempt runs it again.
+  virtual Result<void> fail(std::string_view name) = 0;
+  // Nobody knows: the task is held for a person, and the attempt is over.
+  virtual Error hold(std::string_view name, std::string why) = 0;
+};
+
 struct Assignment {
   const Task& task;
   core::Sequence sequence{};
@@ -26,6 +58,7 @@ struct Assignment {
   Duration lease{};
   int inheritable_fd = -1;  // the worker's presence; programs inherit it
   std::stop_token stop{};
+  Steps* steps = nullptr;  // null in a probe
 };
 
 // The same for every attempt of the task (and step): hex SHA-256 of zone, queue, key and step.

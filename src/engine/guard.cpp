@@ -104,7 +104,7 @@ class Received {
   // As the worker would have done.
   void remove_files() const {
     if (folder_ == nullptr) return;
-    for (const char* name : {guard::kTaskFile, guard::kResultFile})
+    for (const char* name : {guard::kTaskFile, guard::kResultFile, guard::kSocketFile})
       ::unlink((std::string(folder_) + name).c_str());
     ::rmdir(folder_);
   }
@@ -152,16 +152,15 @@ class Watch {
 
   // False: the worker is gone.
   bool run() {
-    if (!send_notice({Notice::Kind::ready, 0, Cause::none})) {
-      job_.remove_files();
-      return false;
-    }
+    if (!send_notice({Notice::Kind::ready, 0, Cause::none})) return false;
     if (start()) {
       watch();
       end_all();
     }
     return report();
   }
+
+  void remove_files() const { job_.remove_files(); }
 
  private:
   bool start() {
@@ -181,9 +180,7 @@ class Watch {
 
   bool report() {
     job_.give_up_lock();
-    if (!worker_gone_ && send_notice({Notice::Kind::ended, status_, cause_})) return true;
-    job_.remove_files();
-    return false;
+    return !worker_gone_ && send_notice({Notice::Kind::ended, status_, cause_});
   }
 
   void watch() {
@@ -328,8 +325,14 @@ int run_guard(int, char**) {
   sigaddset(&child, SIGCHLD);
   const store::FileDescriptor signals(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return EXIT_FAILURE;
-  while (auto job = next_job())
-    if (!Watch(std::move(*job), signals.get()).run()) break;
+  // A worker that dies while its program ends may have heard so or not: what it can't remove any
+  // more goes with its guard. What it has removed is not there.
+  std::optional<Watch> last;
+  while (auto job = next_job()) {
+    last.emplace(std::move(*job), signals.get());
+    if (!last->run()) break;
+  }
+  if (last) last->remove_files();
   return EXIT_SUCCESS;
 }
 

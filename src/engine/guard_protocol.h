@@ -19,6 +19,7 @@ inline constexpr int kProgramLockFd = 190;
 // What lies in the folder of an attempt.
 inline constexpr char kTaskFile[] = "/task.json";
 inline constexpr char kResultFile[] = "/result";
+inline constexpr char kSocketFile[] = "/socket";
 
 // Worker to guard: one byte each.
 enum class Order : char {

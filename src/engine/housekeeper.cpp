@@ -95,7 +95,9 @@ Result<std::uint64_t> Housekeeper::sweep(store::Store& store, const std::string&
     if (!page) return page.error();
     if (after == floor) floor = page->settled;
     if (!page->sequences.empty()) {
-      if (auto done = store.wake(queue, page->sequences); !done) return done.error();
+      std::vector<store::Wake> wakes;
+      for (const core::Sequence sequence : page->sequences) wakes.push_back({.sequence = sequence});
+      if (auto done = store.wake(queue, wakes); !done) return done.error();
       woken += page->sequences.size();
     }
     if (!page->next) break;

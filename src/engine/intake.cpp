@@ -47,7 +47,7 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
     } else if (delivery.stored->record.state == State::running) {
       store::Address at = *address(delivery.entry);
       taken.flights.push_back(flight(std::move(delivery), std::move(at)));
-    }  // else it was the last attempt and is a dead letter now
+    }  // else the claim settled it: as dead, in doubt or cancelled
   }
   if (!unclaimed.empty()) {
     auto answered = answer(std::move(unclaimed), taken.flights);
@@ -65,21 +65,25 @@ std::optional<store::Address> Intake::address(const store::Entry& entry) {
 }
 
 std::optional<core::Record> Intake::claim(const store::Entry& entry, const core::Stored* stored,
-                                          core::Now now) {
+                                          const core::Order* order, core::Now now) {
   if (!entry.body) return std::nullopt;
   if (request_.allowed && !request_.allowed(proposals_.size(), now.store)) return std::nullopt;
-  const core::Claim wanted = command(entry);
-  core::Decision decision = core::decide(stored, wanted, scribe_.policy(), now);
+  const core::Claim wanted = command(entry, order);
+  core::Decision decision = core::decide(stored, wanted, *scribe_.policy(), now);
   if (decision.verdict == core::Verdict::claimed)
     proposals_.push_back({entry.sequence, wanted.nonce});
   return std::move(decision.next);
 }
 
-core::Claim Intake::command(const store::Entry& entry) const {
+core::Claim Intake::command(const store::Entry& entry, const core::Order* order) const {
   core::Claim claim{.sequence = entry.sequence,
                     .digest = entry.digest,
                     .worker = settings_.worker,
-                    .member = settings_.member};
+                    .member = settings_.member,
+                    .can_probe = settings_.can_probe};
+  if (entry.delay > Duration{0}) claim.not_before = entry.not_before();
+  if (entry.lives) claim.expires = entry.appended_at + *entry.lives;
+  if (order) claim.order = *order;
   scheduler_.random_bytes(claim.nonce.bytes.data(), claim.nonce.bytes.size());
   return claim;
 }
@@ -94,6 +98,10 @@ std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address 
                   .id = std::move(delivery.entry.id),
                   .body = std::move(*delivery.entry.body),
                   .headers = std::move(delivery.entry.headers)};
+  if (delivery.entry.delay > Duration{0})
+    flight->task.not_before = delivery.entry.published_at + delivery.entry.delay;
+  if (delivery.entry.lives)
+    flight->task.expires = delivery.entry.published_at + *delivery.entry.lives;
   flight->sequence = delivery.entry.sequence;
   flight->digest = delivery.entry.digest;
   flight->published_at = delivery.entry.published_at;
@@ -104,6 +112,8 @@ std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address 
   flight->token = core::token_of(flight->stored.record, flight->stored.revision);
   flight->attempt = flight->stored.record.claims;
   flight->in_doubt = flight->stored.record.in_doubt;
+  flight->probing = flight->stored.record.attempts.back().probing;
+  flight->claimed_for = flight->stored.record.lease;
   flight->renewed_at = scheduler_.now();
   return flight;
 }
@@ -133,21 +143,26 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
     };
     const auto key = key_of(delivery.entry);
     Result<void> done;
-    if (delivery.stored && core::settled(delivery.stored->record.state) &&
+    if (delivery.stored && !delivery.order && core::settled(delivery.stored->record.state) &&
         delivery.stored->record.sequence == delivery.entry.sequence) {
       settle(std::nullopt);
     } else if (!delivery.entry.body) {
       done = set_aside(State::cancelled, "the body was retired before this queue could run it");
     } else if (!key) {
-      done = set_aside(State::dead, "no key: " + key.error().message);
+      done = set_aside(State::dead, key.error().message);
     } else if (request_.allowed && !request_.allowed(proposals_.size(), store_.now())) {
       settle(kSoon);
     } else {
       store::Address at = *address(delivery.entry);
-      auto written = scribe_.write({.at = at,
-                                    .known = delivery.stored,
-                                    .command = command(delivery.entry),
-                                    .handle = delivery.handle});
+      auto written = scribe_.write(
+          {.at = at,
+           .known = delivery.stored,
+           .command = command(delivery.entry, delivery.order ? &*delivery.order : nullptr),
+           .handle = delivery.handle});
+      if (!written && written.error().code == Code::wrong_state) {
+        settle(kSoon);  // it was cancelled a moment ago, as its own record says
+        continue;
+      }
       if (!written) return written.error();
       const core::Decision& decision = written->decision;
       const std::string of = "#" + std::to_string(decision.of.value);
@@ -169,7 +184,10 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
           done = set_aside(State::dead, "conflicting_duplicate: the key '" + *key +
                                             "' belongs to " + of + " with other content");
           break;
-        case core::Verdict::exhausted: break;  // recorded as dead, and the delivery with it
+        case core::Verdict::exhausted:
+        case core::Verdict::doubted:
+        case core::Verdict::expired:
+        case core::Verdict::cancelled: break;  // recorded as settled, and the delivery with it
         default: settle(std::nullopt);
       }
     }

@@ -14,6 +14,7 @@ struct IntakeSettings {
   Queue queue{};
   std::string worker{};
   core::Member member{};
+  bool can_probe = false;
 };
 
 struct IntakeRequest {
@@ -42,9 +43,9 @@ class Intake final : private store::Claimer {
  private:
   std::optional<store::Address> address(const store::Entry& entry) override;
   std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
-                                    core::Now now) override;
+                                    const core::Order* order, core::Now now) override;
 
-  core::Claim command(const store::Entry& entry) const;
+  core::Claim command(const store::Entry& entry, const core::Order* order) const;
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;
   Result<void> answer(std::vector<store::Delivery> unclaimed, Flights& flights);

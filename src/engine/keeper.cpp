@@ -6,6 +6,10 @@
 namespace once::engine {
 namespace {
 
+// How often a running claim is looked at: a person may have asked for it to be cancelled, and a
+// claim that was lost is better known soon. Short tasks are over before the first look.
+constexpr Duration kLookEvery = std::chrono::seconds{1};
+
 Duration elapsed(Moment from, Moment to) { return std::chrono::duration_cast<Duration>(to - from); }
 
 }  // namespace
@@ -40,8 +44,66 @@ bool Keeper::start(Flight& flight) {
   if (interrupted_ && flight.stopped == Stopped::no) flight.stopped = Stopped::interrupted;
   if (flight.stopped != Stopped::no) return false;
   flight.started_at = scheduler_.now();
+  flight.look_at = *flight.started_at + kLookEvery;
   if (due(flight) < wakes_at_) wake_->notify_all();
   return true;
+}
+
+Result<Written> Keeper::write(Flight& flight, core::Command command) {
+  Intent intent{.at = flight.address, .command = std::move(command), .handle = flight.handle};
+  {
+    std::lock_guard lock(*mutex_);
+    while (flight.busy) idle_->wait();
+    if (flight.stopped == Stopped::lost || flight.stopped == Stopped::settled)
+      return Written{.decision = {.verdict = core::Verdict::fenced}};
+    flight.busy = true;
+    intent.known = flight.stored;
+  }
+  auto written = scribe_.write(std::move(intent));
+  std::vector<Flight*> stopping;
+  {
+    std::lock_guard lock(*mutex_);
+    if (written) {
+      const core::Verdict verdict = written->decision.verdict;
+      if (written->stored) flight.stored = *written->stored;
+      if (verdict == core::Verdict::fenced) {
+        flight.stopped = Stopped::lost;
+      } else if (written->stored && written->stored->record.state != State::running) {
+        flight.stopped = Stopped::settled;
+      }
+      if (flight.stopped == Stopped::no && flight.stored.record.cancel_asked)
+        flight.stopped = Stopped::cancelled;
+      if (flight.stopped == Stopped::no && interrupted_) flight.stopped = Stopped::interrupted;
+      if (flight.stopped != Stopped::no) stopping.push_back(&flight);
+    }
+    if (stopping.empty()) {
+      flight.busy = false;
+      idle_->notify_all();
+      wake_->notify_all();
+    }
+  }
+  stop_all(stopping);
+  return written;
+}
+
+void Keeper::give_up(Flight& flight, std::string why) {
+  std::lock_guard lock(*mutex_);
+  if (!flight.given_up) flight.given_up = std::move(why);
+}
+
+std::optional<std::string> Keeper::given_up(const Flight& flight) const {
+  std::lock_guard lock(*mutex_);
+  return flight.given_up;
+}
+
+Stopped Keeper::stopped(const Flight& flight) const {
+  std::lock_guard lock(*mutex_);
+  return flight.stopped;
+}
+
+Moment Keeper::lease_end(const Flight& flight) const {
+  std::lock_guard lock(*mutex_);
+  return flight.renewed_at + flight.claimed_for;
 }
 
 std::size_t Keeper::held_at(core::StoreTime time) const {
@@ -92,16 +154,21 @@ void Keeper::stop_all(const std::vector<Flight*>& flights) {
 }
 
 Moment Keeper::due(const Flight& flight) const {
-  const core::Policy& policy = scribe_.policy();
-  if (flight.busy || flight.stopped == Stopped::lost) return Moment::max();
-  const Moment renewal = std::max<Moment>(flight.renewed_at + policy.lease / 3, not_before_);
-  if (policy.timeout == Duration{0} || !flight.started_at || flight.stopped != Stopped::no)
-    return renewal;
-  return std::min<Moment>(renewal, *flight.started_at + policy.timeout);
+  if (flight.busy || flight.stopped == Stopped::lost || flight.stopped == Stopped::settled)
+    return Moment::max();
+  Moment next = renewal(flight);
+  if (!flight.started_at || flight.stopped != Stopped::no) return next;
+  next = std::min(next, flight.look_at);
+  const Duration timeout = scribe_.policy()->timeout;
+  return timeout == Duration{0} ? next : std::min<Moment>(next, *flight.started_at + timeout);
+}
+
+Moment Keeper::renewal(const Flight& flight) const {
+  if (flight.renewed_out) return Moment::max();
+  return std::max<Moment>(flight.renewed_at + flight.claimed_for / 3, not_before_);
 }
 
 void Keeper::run() {
-  const core::Policy& policy = scribe_.policy();
   std::unique_lock lock(*mutex_);
   while (!ending_) {
     const Moment now = scheduler_.now();
@@ -111,22 +178,27 @@ void Keeper::run() {
       wake_->wait(wakes_at_ == Moment::max() ? std::nullopt : std::optional(wakes_at_));
       continue;
     }
+    const Duration timeout = scribe_.policy()->timeout;
     std::vector<Flight*> stopping;
     std::vector<Flight*> renewing;
+    std::vector<Flight*> looking;
     for (Flight* flight : flights_) {
       if (due(*flight) > now) continue;
-      if (policy.timeout > Duration{0} && flight->started_at && flight->stopped == Stopped::no &&
-          *flight->started_at + policy.timeout <= now) {
+      if (timeout > Duration{0} && flight->started_at && flight->stopped == Stopped::no &&
+          *flight->started_at + timeout <= now) {
         flight->stopped = Stopped::timed_out;
         stopping.push_back(flight);
-      } else {
+      } else if (renewal(*flight) <= now) {
         renewing.push_back(flight);
+      } else {
+        looking.push_back(flight);
       }
       flight->busy = true;
     }
     lock.unlock();
     stop_all(stopping);
     renew(renewing);
+    look(looking);
     lock.lock();
   }
 }
@@ -143,7 +215,8 @@ void Keeper::renew(const std::vector<Flight*>& flights) {
            .known = flight->stored,
            .command = core::Renew{.nonce = flight->nonce,
                                   .spent = elapsed(flight->started_at.value_or(now), now),
-                                  .grace = grace_},
+                                  .grace = grace_,
+                                  .lease = flight->claimed_for},
            .handle = flight->handle});
   }
   auto written = scribe_.write(std::move(intents));
@@ -153,19 +226,58 @@ void Keeper::renew(const std::vector<Flight*>& flights) {
     for (std::size_t i = 0; i < flights.size(); ++i) {
       Flight& flight = *flights[i];
       if (!written[i]) {  // the store is away: the handler runs on, the next renewal decides
-        not_before_ = now + std::min<Duration>(scribe_.policy().lease / 9, Duration{1000});
+        not_before_ = now + std::min<Duration>(scribe_.policy()->lease / 9, Duration{1000});
       } else {
         if (written[i]->stored) flight.stored = std::move(*written[i]->stored);
         flight.renewed_at = now;
+        // The queue's timeout bounds the lease: there is nothing to add to it any more.
+        flight.renewed_out = written[i]->decision.verdict == core::Verdict::overdue ||
+                             flight.stored.record.lease < flight.claimed_for;
       }
       if (written[i] && written[i]->decision.verdict == core::Verdict::fenced) {
         flight.stopped = Stopped::lost;
+        stopping.push_back(&flight);
+      } else if (flight.stored.record.cancel_asked && flight.stopped == Stopped::no) {
+        flight.stopped = Stopped::cancelled;
         stopping.push_back(&flight);
       } else if (interrupted_ && flight.stopped == Stopped::no) {
         flight.stopped = Stopped::interrupted;
         stopping.push_back(&flight);
       } else {
         flight.busy = false;
+      }
+    }
+    idle_->notify_all();
+  }
+  stop_all(stopping);
+}
+
+// What others did to the records meanwhile. A store that is away says nothing: the renewal decides.
+void Keeper::look(const std::vector<Flight*>& flights) {
+  if (flights.empty()) return;
+  std::vector<store::Address> addresses;
+  for (const Flight* flight : flights) addresses.push_back(flight->address);
+  auto found = scribe_.read(addresses);
+  std::vector<Flight*> stopping;
+  {
+    std::lock_guard lock(*mutex_);
+    for (std::size_t i = 0; i < flights.size(); ++i) {
+      Flight& flight = *flights[i];
+      flight.look_at = scheduler_.now() + kLookEvery;
+      if (found[i] && *found[i] && (*found[i])->revision >= flight.stored.revision) {
+        const core::Record& record = (*found[i])->record;
+        const bool mine = record.state == State::running && record.nonce == flight.nonce;
+        if (!mine)
+          flight.stopped = Stopped::lost;
+        else if (record.cancel_asked && flight.stopped == Stopped::no)
+          flight.stopped = Stopped::cancelled;
+        if (mine) flight.stored = std::move(**found[i]);
+      }
+      if (flight.stopped == Stopped::no && interrupted_) flight.stopped = Stopped::interrupted;
+      if (flight.stopped == Stopped::no) {
+        flight.busy = false;
+      } else {
+        stopping.push_back(&flight);
       }
     }
     idle_->notify_all();

@@ -24,13 +24,24 @@ class Keeper {
   void unwatch(std::span<Flight* const> flights);
   // Asks all watched handlers to stop, and those that come.
   void interrupt();
+  // A write of the running attempt's own, between two renewals. The claim that it loses or settles
+  // is asked to stop. Any thread.
+  Result<Written> write(Flight& flight, core::Command command);
+  // What the handler says is not to be recorded: the attempt ends without a verdict.
+  void give_up(Flight& flight, std::string why);
+  std::optional<std::string> given_up(const Flight& flight) const;
+  Stopped stopped(const Flight& flight) const;
+  Moment lease_end(const Flight& flight) const;  // as far as this worker knows
+  core::Policy policy() const { return *scribe_.policy(); }
   // How many of the watched claims hold at that time.
   std::size_t held_at(core::StoreTime time) const;
 
  private:
   void run();
   Moment due(const Flight& flight) const;  // when there is something to do for it
+  Moment renewal(const Flight& flight) const;
   void renew(const std::vector<Flight*>& flights);
+  void look(const std::vector<Flight*>& flights);
   void stop_all(const std::vector<Flight*>& flights);
 
   Scheduler& scheduler_;

@@ -5,6 +5,9 @@
 //   exit 74         unknown              exit 129 to 192, death by a signal   unknown
 //   any other exit  failed               not executable   never started
 //   the guard died  unknown
+//
+// A probe is run the same way and only read differently: exit 0 completed, exit 1 failed (it did not
+// happen), anything else unknown.
 #include "engine/program.h"
 
 #include <fcntl.h>
@@ -25,8 +28,11 @@
 
 #include "core/record.h"
 #include "encoding/utf8.h"
+#include "engine/exit_status.h"
 #include "engine/guard_process.h"
+#include "engine/head.h"
 #include "engine/program_environment.h"
+#include "engine/step_server.h"
 #include "store/file_descriptor.h"
 
 namespace once::engine {
@@ -41,12 +47,14 @@ using SteadyClock = std::chrono::steady_clock;
 // A guard that ends the program after half a lease of silence is done before anyone may take over.
 constexpr int kHeartbeats = 10;  // per lease
 constexpr int kSilence = 2;      // this part of a lease
-constexpr int kDataError = 65;   // EX_DATAERR
-constexpr int kIoError = 74;     // EX_IOERR
+
+enum class Role { program, probe };
 
 // What every attempt of a worker shares.
 struct Prepared {
+  Role role;
   Program program;
+  std::vector<std::string> command;
   std::string path;  // of the command
   std::unique_ptr<GuardPool> guards;
   std::vector<std::string> inherited;
@@ -95,22 +103,6 @@ store::FileDescriptor memory_file(const char* name, std::string_view bytes) {
   if (file) ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK);
   return file;
 }
-
-// The first bytes of a stream, and whether there were more.
-class Head {
- public:
-  void add(std::string_view bytes) {
-    const auto room = kMaxResult - text_.size();
-    cut_ = cut_ || bytes.size() > room;
-    text_.append(bytes.substr(0, room));
-  }
-  const std::string& text() const { return text_; }
-  bool cut() const { return cut_; }
-
- private:
-  std::string text_;
-  bool cut_ = false;
-};
 
 // The last bytes of a stream.
 class Tail {
@@ -170,13 +162,23 @@ struct Stream {
 class Attempt {
  public:
   Attempt(const Prepared& prepared, const Assignment& assignment)
-      : prepared_(prepared), assignment_(assignment) {}
+      : prepared_(prepared), assignment_(assignment), steps_(assignment) {}
 
   Report run() {
+    Report report = run_program();
+    if (prepared_.role == Role::program) return report;
+    // A probe that could not be asked has not answered.
+    if (report.never_started) return Report{Outcome::unknown(report.never_started->message)};
+    return report;
+  }
+
+ private:
+  Report run_program() {
     if (assignment_.stop.stop_requested())
-      return Report{Outcome::failed("asked to stop before the program was started")};
+      return Report{no_answer("asked to stop before the program was started")};
     auto folder = AttemptFolder::make(assignment_);
     if (!folder) return never_started(folder.error());
+    if (auto open = steps_.open(folder->socket_file()); !open) return never_started(open.error());
     const auto job = memory_file("once-job", job_bytes(*folder));
     const auto input = memory_file("once-body", assignment_.task.body.text());
     const store::FileDescriptor stop_event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -198,16 +200,23 @@ class Attempt {
         guard->end_session();
       again = guard->reused() && !ready_;  // it had died while it was idle: nothing was begun
     }
+    steps_.finish();
     drain(output_, head_);
     drain(errors_, tail_);
     return verdict(*folder);
   }
 
- private:
-  std::string command() const { return "'" + prepared_.program.command.front() + "'"; }
+  // What is said of a run that was not begun: of a program that it did nothing, of a probe that it
+  // knows nothing.
+  Outcome no_answer(std::string why) const {
+    return prepared_.role == Role::program ? Outcome::failed(std::move(why))
+                                           : Outcome::unknown(std::move(why));
+  }
+
+  std::string command() const { return "'" + prepared_.command.front() + "'"; }
 
   std::string job_bytes(const AttemptFolder& folder) const {
-    const auto& arguments = prepared_.program.command;
+    const auto& arguments = prepared_.command;
     const auto variables = environment(prepared_.inherited, assignment_, prepared_.program, folder);
     guard::Job job;
     job.silence_ms = std::max<Duration::rep>(assignment_.lease.count() / kSilence, 0);
@@ -241,11 +250,13 @@ class Attempt {
       pollfd fds[] = {{guard.channel(), POLLIN, 0},
                       {output_.ours.get(), POLLIN, 0},
                       {errors_.ours.get(), POLLIN, 0},
-                      {stop_wanted ? -1 : stop_event, POLLIN, 0}};
+                      {stop_wanted ? -1 : stop_event, POLLIN, 0},
+                      {steps_.listening(), POLLIN, 0}};
       ::poll(fds, std::size(fds), wait);
       if (fds[1].revents != 0) output_.read(head_);
       if (fds[2].revents != 0) errors_.read(tail_);
       if (fds[3].revents != 0) stop_wanted = true;
+      if (fds[4].revents != 0) steps_.accept();
       if (stop_wanted && !stop_sent) stop_sent = guard.send(Order::stop);
       if (beats && SteadyClock::now() >= next_beat) {
         guard.send(Order::heartbeat);
@@ -288,11 +299,24 @@ class Attempt {
       return Report{
           Outcome::unknown(explained("killed by " + signal_name(WTERMSIG(status)) + cause()))};
     const int code = WEXITSTATUS(status);
+    return prepared_.role == Role::program ? program_verdict(code, folder)
+                                           : probe_verdict(code, folder);
+  }
+
+  Report program_verdict(int code, const AttemptFolder& folder) {
     if (code == 0) return completed(folder);
     const auto why = explained("exit " + std::to_string(code) + cause());
     if (code == kDataError) return Report{Outcome::dead(why)};
-    if (code == kIoError || (code > 128 && code <= 192)) return Report{Outcome::unknown(why)};
+    if (is_no_verdict(code)) return Report{Outcome::unknown(why)};
     return Report{Outcome::failed(why)};
+  }
+
+  // One that was ended from outside may exit as if it had an answer.
+  Report probe_verdict(int code, const AttemptFolder& folder) {
+    const bool answered = ended_->cause == Cause::none;
+    if (code == 0 && answered) return completed(folder);
+    const auto why = explained("exit " + std::to_string(code) + cause());
+    return Report{code == 1 && answered ? Outcome::failed(why) : Outcome::unknown(why)};
   }
 
   std::string cause() const {
@@ -306,11 +330,6 @@ class Attempt {
         return " by its guard, which heard nothing from the worker for half a lease";
     }
     return {};
-  }
-
-  static std::string signal_name(int number) {
-    const char* const name = ::sigabbrev_np(number);
-    return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(number);
   }
 
   // What happened, and the end of what the program said about it.
@@ -358,6 +377,7 @@ class Attempt {
 
   const Prepared& prepared_;
   const Assignment& assignment_;
+  StepServer steps_;
   Stream output_{};
   Stream errors_{};
   Head head_{};
@@ -369,36 +389,41 @@ class Attempt {
 
 }  // namespace
 
-Result<std::string> resolve_command(const std::string& command) {
-  const auto refused = [&](const std::string& why) {
-    return Error{Code::invalid_input, "cannot run '" + command + "': " + why +
-                                          "; nothing was run; name a program that "
-                                          "is executable"};
-  };
-  if (command.empty()) return refused("the name is empty");
-  if (command.find('/') != command.npos) {
-    if (const int error = execution_error(command); error != 0) return refused(reason(error));
-    return command;
-  }
+FoundCommand find_command(const std::string& command) {
+  if (command.empty()) return {{}, ENOENT};
+  if (command.find('/') != command.npos) return {command, execution_error(command)};
   const char* const variable = std::getenv("PATH");
   const std::string path = variable != nullptr ? variable : "/bin:/usr/bin";
-  int found = 0;  // why a file of that name could not be taken
+  int found = ENOENT;  // why a file of that name could not be taken
   for (std::size_t at = 0; at <= path.size();) {
     const auto end = std::min(path.find(':', at), path.size());
     const auto folder = path.substr(at, end - at);
     const auto candidate = (folder.empty() ? "." : folder) + "/" + command;
     const int error = execution_error(candidate);
-    if (error == 0) return candidate;
+    if (error == 0) return {candidate, 0};
     if (error != ENOENT && error != ENOTDIR) found = error;
     at = end + 1;
   }
-  return refused(found != 0 ? reason(found) : "no such program in PATH");
+  return {{}, found};
 }
 
-Result<Handler> program_handler(Program program) {
-  if (program.command.empty())
-    return Error{Code::invalid_input, "no command was given; nothing was run; name a program"};
-  auto path = resolve_command(program.command.front());
+Result<std::string> resolve_command(const std::string& command) {
+  auto found = find_command(command);
+  if (found.error == 0) return std::move(found.path);
+  std::string why = reason(found.error);
+  if (command.empty())
+    why = "the name is empty";
+  else if (found.path.empty() && found.error == ENOENT)
+    why = "no such program in PATH";
+  return Error{Code::invalid_input, "cannot run '" + command + "': " + why +
+                                        "; nothing was run; name a program that "
+                                        "is executable"};
+}
+
+namespace {
+
+Result<Handler> handler_of(Role role, Program program, std::vector<std::string> command) {
+  auto path = resolve_command(command.front());
   if (!path) return path.error();
   auto guard = resolve_command(program.guard);
   if (!guard) return guard.error();
@@ -408,11 +433,27 @@ Result<Handler> program_handler(Program program) {
   auto guards = GuardPool::open(program.guard, inherited);
   if (!guards) return guards.error();
   // Shared by the copies of the handler, one per thread of the worker.
-  auto prepared = std::make_shared<const Prepared>(
-      Prepared{std::move(program), *path, std::move(*guards), std::move(inherited)});
+  auto prepared =
+      std::make_shared<const Prepared>(Prepared{role, std::move(program), std::move(command), *path,
+                                                std::move(*guards), std::move(inherited)});
   return Handler([prepared = std::move(prepared)](const Assignment& assignment) {
     return Attempt(*prepared, assignment).run();
   });
+}
+
+}  // namespace
+
+Result<Handler> program_handler(Program program) {
+  if (program.command.empty())
+    return Error{Code::invalid_input, "no command was given; nothing was run; name a program"};
+  auto command = program.command;
+  return handler_of(Role::program, std::move(program), std::move(command));
+}
+
+Result<Handler> program_probe(const Program& program) {
+  if (program.probe.empty())
+    return Error{Code::invalid_input, "no probe was given; nothing was run; name a command"};
+  return handler_of(Role::probe, program, {"/bin/sh", "-c", program.probe});
 }
 
 }  // namespace once::engine

@@ -21,23 +21,11 @@ namespace once::engine {
 namespace {
 
 // What a task sets, or a task of another worker may have set: never passed on.
-constexpr std::array<std::string_view, 17> kOfOneTask = {"ONCE_ID",
-                                                         "ONCE_KEY",
-                                                         "ONCE_TOPIC",
-                                                         "ONCE_QUEUE",
-                                                         "ONCE_SEQUENCE",
-                                                         "ONCE_ATTEMPT",
-                                                         "ONCE_TOKEN",
-                                                         "ONCE_IN_DOUBT",
-                                                         "ONCE_DEADLINE",
-                                                         "ONCE_SOCKET",
-                                                         "ONCE_STORE",
-                                                         "ONCE_BIN",
-                                                         "ONCE_TASK_FILE",
-                                                         "ONCE_RESULT",
-                                                         "ONCE_RUN",
-                                                         "ONCE_STEP",
-                                                         "ONCE_IDEMPOTENCY_KEY"};
+constexpr std::array<std::string_view, 18> kOfOneTask = {
+    "ONCE_ID",      "ONCE_KEY",       "ONCE_TOPIC",          "ONCE_QUEUE",    "ONCE_SEQUENCE",
+    "ONCE_ATTEMPT", "ONCE_TOKEN",     "ONCE_IN_DOUBT",       "ONCE_DEADLINE", "ONCE_SOCKET",
+    "ONCE_STORE",   "ONCE_BIN",       "ONCE_TASK_FILE",      "ONCE_RESULT",   "ONCE_RUN",
+    "ONCE_STEP",    "ONCE_STEP_NAME", "ONCE_IDEMPOTENCY_KEY"};
 constexpr std::string_view kCredentials = "ONCE_NATS_";
 
 std::string rfc3339(Time time) {
@@ -126,13 +114,22 @@ std::string task_line(const Assignment& assignment) {
   append_member("published_at", rfc3339(assignment.published_at), line);
   line += ',';
   append_member("digest", encoding::text(assignment.digest), line);
+  const auto append_time = [&](std::string_view name, const std::optional<Time>& time) {
+    if (!time) return;
+    line += ',';
+    append_member(name, rfc3339(*time), line);
+  };
+  append_time("not_before", task.not_before);
+  append_time("expires", task.expires);
   line += "}\n";
   return line;
 }
 
 Result<AttemptFolder> AttemptFolder::make(const Assignment& assignment) {
   const char* const root = std::getenv("TMPDIR");
-  std::string path = root != nullptr && *root != '\0' ? root : "/tmp";
+  std::error_code ignored;  // the files' names hold wherever the program changes to
+  std::string path =
+      std::filesystem::absolute(root != nullptr && *root != '\0' ? root : "/tmp", ignored).string();
   path += "/once-XXXXXX";
   const auto failure = [&](const char* what) {
     return Error{Code::failed,
@@ -178,6 +175,8 @@ std::vector<std::string> environment(const std::vector<std::string>& inherited,
   set("ONCE_IN_DOUBT", assignment.in_doubt ? "1" : "0");
   set("ONCE_IDEMPOTENCY_KEY", idempotency_key(assignment));
   if (assignment.deadline) set("ONCE_DEADLINE", rfc3339(*assignment.deadline));
+  // By which `once step` finds the worker; a probe has no steps.
+  if (assignment.steps != nullptr) set("ONCE_SOCKET", folder.socket_file());
   set("ONCE_STORE", program.store);
   set("ONCE_BIN", program.guard);
   set("ONCE_TASK_FILE", folder.task_file());

@@ -30,6 +30,7 @@ class AttemptFolder {
   std::string result_file() const {
     return path_ + guard::kResultFile;
   }  // made by the program, if at all
+  std::string socket_file() const { return path_ + guard::kSocketFile; }  // if there are steps
 
  private:
   explicit AttemptFolder(std::string path) : path_(std::move(path)) {}

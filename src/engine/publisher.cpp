@@ -9,6 +9,7 @@ namespace once::engine {
 namespace {
 
 constexpr std::size_t kBatch = 1024;
+constexpr Duration kLongest = std::chrono::hours{24 * 365 * 10};
 constexpr int kAskAgain = 5;  // times that an unanswered append is sent again
 
 Error conflict(const store::Append& item, const store::Appended& appended,
@@ -84,6 +85,15 @@ Result<store::Append> Publisher::prepare(Task task) {
                      .body = std::move(task.body),
                      .headers = std::move(task.headers),
                      .digest = *digest};
+  // A clock that says the same when the publish is repeated is not needed: the first entry stands.
+  const Time now = store_.wall();
+  if (task.not_before) item.delay = std::max(Duration{0}, *task.not_before - now);
+  if (task.expires) item.lives = std::max(Duration{0}, *task.expires - now);
+  if (item.delay > kLongest || item.lives.value_or(Duration{0}) > kLongest)
+    return Error{.code = Code::invalid_input,
+                 .message =
+                     "not-before and expires may be at most ten years ahead; nothing was "
+                     "published"};
   scheduler_.random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
   return item;
 }

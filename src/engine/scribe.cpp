@@ -12,6 +12,7 @@ std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents) {
   std::vector<std::size_t> open(intents.size());
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
 
+  const auto policy = this->policy();
   for (int round = 0; round < kRounds && !open.empty(); ++round) {
     const core::Now time = now();
     std::vector<store::Swap> swaps;
@@ -20,7 +21,7 @@ std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents) {
     for (const std::size_t i : open) {
       Intent& intent = intents[i];
       core::Decision decision =
-          core::decide(intent.known ? &*intent.known : nullptr, intent.command, policy_, time);
+          core::decide(intent.known ? &*intent.known : nullptr, intent.command, *policy, time);
       if (!decision.next) {
         answers[i] = Written{.decision = std::move(decision), .stored = std::move(intent.known)};
         continue;

@@ -4,6 +4,8 @@
 // another nonce: fenced") is decide()'s own.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,19 +28,35 @@ struct Written {
 
 class Scribe {
  public:
-  Scribe(store::Store& store, core::Policy policy) : store_(store), policy_(std::move(policy)) {}
+  Scribe(store::Store& store, core::Policy policy)
+      : store_(store), policy_(std::make_shared<const core::Policy>(std::move(policy))) {}
 
   // One answer per intent, in order. An error with in_doubt leaves open whether it was written.
   // Any thread.
   std::vector<Result<Written>> write(std::vector<Intent> intents);
   Result<Written> write(Intent intent);
 
-  const core::Policy& policy() const { return policy_; }
+  // What the ledger holds at these addresses.
+  std::vector<Result<std::optional<core::Stored>>> read(std::span<const store::Address> items) {
+    return store_.get(items);
+  }
+
+  // Shared, because a queue's policy may be changed while it is in use.
+  std::shared_ptr<const core::Policy> policy() const {
+    const std::lock_guard lock(mutex_);
+    return policy_;
+  }
+  void set_policy(core::Policy policy) {
+    auto changed = std::make_shared<const core::Policy>(std::move(policy));
+    const std::lock_guard lock(mutex_);
+    policy_ = std::move(changed);
+  }
   core::Now now() { return {.store = store_.now(), .wall = store_.wall()}; }
 
  private:
   store::Store& store_;
-  const core::Policy policy_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const core::Policy> policy_;  // under mutex_
 };
 
 }  // namespace once::engine

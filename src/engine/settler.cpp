@@ -2,6 +2,14 @@
 
 namespace once::engine {
 
+core::Complete completion(const core::Nonce& nonce, const Body& result, bool cut) {
+  if (result.text().size() <= kMaxResult)
+    return {.nonce = nonce, .result = result, .result_cut = cut};
+  return {.nonce = nonce,
+          .result = Body::bytes(std::string(result.text().substr(0, kMaxResult))),
+          .result_cut = true};
+}
+
 Settler::Settled Settler::settle(Flights flights) {
   std::vector<Flight*> all;
   for (const auto& flight : flights) all.push_back(flight.get());
@@ -16,6 +24,7 @@ Settler::Settled Settler::settle(Flights flights) {
       settled.fenced.push_back(flight.task.id);
       continue;
     }
+    if (flight.stopped == Stopped::settled) continue;
     intents.push_back({.at = flight.address,
                        .known = flight.stored,
                        .command = command(flight),
@@ -40,15 +49,16 @@ core::Command Settler::command(const Flight& flight) {
   const Report& report = *flight.report;
   if (report.never_started)
     return core::Release{.nonce = flight.nonce, .error = report.never_started->message};
+  if (flight.given_up)
+    return core::Doubt{.nonce = flight.nonce,
+                       .ending = core::Ending::unknown,
+                       .error = *flight.given_up,
+                       .jitter = scheduler_.random()};
   const Outcome& outcome = report.outcome;
   if (outcome.kind() == Outcome::Kind::completed) {
-    if (outcome.result().text().size() <= kMaxResult)
-      return core::Complete{
-          .nonce = flight.nonce, .result = outcome.result(), .result_cut = report.result_cut};
-    return core::Complete{
-        .nonce = flight.nonce,
-        .result = Body::bytes(std::string(outcome.result().text().substr(0, kMaxResult))),
-        .result_cut = true};
+    core::Complete complete = completion(flight.nonce, outcome.result(), report.result_cut);
+    if (flight.probed) complete.probed_by = flight.stored.record.attempts.back().worker;
+    return complete;
   }
   const bool verdict = outcome.kind() == Outcome::Kind::dead;
   if (flight.stopped == Stopped::interrupted && !verdict)

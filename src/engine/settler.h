@@ -6,6 +6,9 @@
 
 namespace once::engine {
 
+// With what is kept of the result: completing never fails for its size.
+core::Complete completion(const core::Nonce& nonce, const Body& result, bool cut);
+
 class Settler {
  public:
   Settler(Scheduler& scheduler, Scribe& scribe, Keeper& keeper)

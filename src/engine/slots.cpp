@@ -6,9 +6,12 @@
 namespace once::engine {
 namespace {
 
+constexpr std::string_view kPrefix = "slot.";
+
 core::Policy slot_policy(const Queue& queue) {
   core::Policy policy = core::policy_of(queue);
   policy.timeout = Duration{0};
+  policy.in_doubt = InDoubt::retry;  // a slot has no effect that might have happened
   policy.attempts = std::numeric_limits<std::uint32_t>::max();
   return policy;
 }
@@ -28,9 +31,25 @@ Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std:
 
 Slots::~Slots() { keep(0); }
 
+std::size_t Slots::number(const Flight& slot) const {
+  return std::stoul(slot.address.key.substr(kPrefix.size()));
+}
+
 store::Address Slots::address(std::size_t slot) const {
-  return {
-      .kind = store::Address::Kind::lone, .queue = queue_, .key = "slot." + std::to_string(slot)};
+  return {.kind = store::Address::Kind::lone,
+          .queue = queue_,
+          .key = std::string(kPrefix) + std::to_string(slot)};
+}
+
+// Slots beyond a count that was lowered are given back as soon as nothing runs in them.
+void Slots::set_count(std::size_t count, std::size_t busy) {
+  count_ = count;
+  if (std::all_of(held_.begin(), held_.end(),
+                  [&](const auto& slot) { return number(*slot) < count_; }))
+    return;
+  const auto beyond = std::stable_partition(
+      held_.begin(), held_.end(), [&](const auto& slot) { return number(*slot) < count_; });
+  keep(std::max(busy, static_cast<std::size_t>(beyond - held_.begin())));
 }
 
 Result<std::size_t> Slots::hold(std::size_t want) {
@@ -40,7 +59,10 @@ Result<std::size_t> Slots::hold(std::size_t want) {
     keeper_.unwatch(std::span(&lost, 1));
     return true;
   });
-  if (held_.size() >= want || held_.size() >= count_) return held_.size();
+  // As long as one of them is beyond the count, this worker has more than its share.
+  const bool beyond = std::any_of(held_.begin(), held_.end(),
+                                  [&](const auto& slot) { return number(*slot) >= count_; });
+  if (beyond || held_.size() >= want || held_.size() >= count_) return held_.size();
 
   std::vector<store::Address> addresses;
   for (std::size_t slot = 0; slot < count_; ++slot) addresses.push_back(address(slot));
@@ -63,6 +85,7 @@ Result<std::size_t> Slots::hold(std::size_t want) {
     const core::Verdict verdict = written->decision.verdict;
     if (verdict != core::Verdict::claimed && verdict != core::Verdict::already_done) continue;
     flight->stored = std::move(*written->stored);
+    flight->claimed_for = flight->stored.record.lease;
     keeper_.watch(*flight);
     held_.push_back(std::move(flight));
   }

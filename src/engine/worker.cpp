@@ -11,12 +11,12 @@ namespace once::engine {
 namespace {
 
 constexpr std::size_t kBatch = 512;
-constexpr Duration kIdleWait = std::chrono::seconds{30};  // of one fetch; it ends early by itself
 // A handler that was told to stop is recorded before its lease goes by.
 constexpr Duration kMargin = std::chrono::seconds{1};
 constexpr Duration kEmptyLook{50};   // between two looks at whether all is settled
 constexpr Duration kSlotLook{100};   // between two looks at whether a slot is free
 constexpr Duration kStoreAway{250};  // between two tries while the store does not answer
+constexpr Duration kFollow = std::chrono::seconds{1};   // how soon a changed definition is followed
 constexpr Duration kGiveUp = std::chrono::seconds{10};  // of recording, when it is time to end
 
 std::string quoted(std::string_view text) {
@@ -53,17 +53,17 @@ Worker::Worker(store::Store& store, Scheduler& scheduler, WorkerSettings setting
       scribe_(store, core::policy_of(settings_.queue)),
       keeper_(scheduler, scribe_, settings_.grace + std::max(kMargin, settings_.queue.lease / 3)),
       settler_(scheduler, scribe_, keeper_),
-      intake_(
-          store, scheduler, scribe_, std::move(key),
-          {.queue = settings_.queue, .worker = settings_.name, .member = membership_->number()}),
+      intake_(store, scheduler, scribe_, std::move(key),
+              {.queue = settings_.queue,
+               .worker = settings_.name,
+               .member = membership_->number(),
+               .can_probe = static_cast<bool>(settings_.probe)}),
+      alone_(settings_.concurrency == 1 && settings_.queue.window == 0),
       mutex_(scheduler.mutex()),
       work_(mutex_->condition()),
       done_(mutex_->condition()),
-      space_(mutex_->condition()) {
-  if (settings_.queue.max_running > 0)
-    slots_ = std::make_unique<Slots>(store, scheduler, settings_.queue, settings_.name,
-                                     membership_->number());
-}
+      space_(mutex_->condition()),
+      queue_(settings_.queue) {}
 
 Worker::~Worker() = default;
 
@@ -80,9 +80,14 @@ Result<bool> Worker::run_one() {
     ending_ = true;  // recording is tried for a while, not for ever
     failure_.reset();
   }
+  followed_at_ = {};
+  follow_definition();
   while (!interrupt_.stop_requested()) {
     auto taken = next(1, Duration{0}, {});
-    if (!taken) return taken.error();
+    if (!taken) {
+      if (slots_) slots_->keep(0);
+      return taken.error();
+    }
     if (!taken->delivered) break;
     if (taken->flights.empty()) continue;  // set aside: look for another one
     for (auto& flight : taken->flights) run_here(std::move(flight));
@@ -115,7 +120,7 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
   std::optional<std::stop_callback<decltype(end)>> on_interrupt(std::in_place,
                                                                 interrupt_.get_token(), end);
   std::unique_ptr<Activity> settling;
-  if (!alone()) settling = scheduler_.spawn([this] { run_settler(); });
+  if (!alone_) settling = scheduler_.spawn([this] { run_settler(); });
   Result<void> taken_in = take_in(until, end_.get_token());
   std::size_t running = 0;
   {
@@ -142,8 +147,10 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
 }
 
 Result<void> Worker::take_in(Until until, std::stop_token stop) {
-  const std::size_t room = settings_.concurrency + static_cast<std::size_t>(settings_.queue.window);
   while (true) {
+    follow_definition();
+    const std::size_t ahead = alone_ ? 0 : static_cast<std::size_t>(queue().window);
+    const std::size_t room = settings_.concurrency + ahead;
     std::size_t free = 0;
     {
       std::unique_lock lock(*mutex_);
@@ -155,7 +162,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       if (stop.stop_requested()) return {};
       free = room - in_flight_;
     }
-    auto taken = next(free, until == Until::empty ? kEmptyLook : kIdleWait, stop);
+    auto taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
     if (!taken) {
       if (!taken.error().retryable) return taken.error();
       heard(taken.error());
@@ -170,7 +177,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       if (!settled && !settled.error().retryable) return settled.error();
       continue;
     }
-    if (alone()) {
+    if (alone_) {
       for (auto& flight : taken->flights) run_here(std::move(flight));
       continue;
     }
@@ -189,7 +196,13 @@ Result<Intake::Taken> Worker::next(std::size_t free, Duration wait, std::stop_to
     busy = in_flight_;
   }
   IntakeRequest request{.wait = wait, .stop = stop};
+  const auto most = static_cast<std::size_t>(queue().max_running);
+  if (most == 0) slots_.reset();
+  if (most > 0 && !slots_)
+    slots_ = std::make_unique<Slots>(store_, scheduler_, settings_.queue, settings_.name,
+                                     membership_->number());
   if (slots_) {
+    slots_->set_count(most, busy);
     auto held = slots_->hold(std::min(busy + free, settings_.concurrency));
     if (!held) return held.error();
     free = *held > busy ? std::min(free, *held - busy) : 0;
@@ -218,6 +231,32 @@ Result<bool> Worker::all_settled() {
   return std::all_of(counts->tasks.begin(), counts->tasks.end(), [](const auto& state) {
     return core::settled(state.first) || state.second == 0;
   });
+}
+
+Queue Worker::queue() {
+  std::lock_guard lock(*mutex_);
+  return queue_;
+}
+
+bool Worker::ending() {
+  std::lock_guard lock(*mutex_);
+  return ending_;
+}
+
+// A queue that is gone is the next fetch's to tell.
+void Worker::follow_definition() {
+  const Moment now = scheduler_.now();
+  if (followed_at_ != Moment{} && now < followed_at_ + kFollow) return;
+  followed_at_ = now;
+  auto queues = store_.queues();
+  if (!queues) return;
+  for (Queue& definition : *queues) {
+    if (definition.name != settings_.queue.name) continue;
+    scribe_.set_policy(core::policy_of(definition));
+    std::lock_guard lock(*mutex_);
+    queue_ = std::move(definition);
+    return;
+  }
 }
 
 void Worker::pause(Duration how_long, std::stop_token stop) {
@@ -315,19 +354,49 @@ void Worker::call(Flight& flight) {
                         .token = flight.token,
                         .attempt = flight.attempt,
                         .in_doubt = flight.in_doubt,
-                        .lease = settings_.queue.lease,
+                        .lease = flight.claimed_for,
                         .inheritable_fd = membership_->inheritable_fd(),
                         .stop = flight.stop.get_token()};
-  if (settings_.queue.timeout > Duration{0})
-    assignment.deadline = store_.wall() + settings_.queue.timeout;
+  if (const Duration timeout = scribe_.policy()->timeout; timeout > Duration{0})
+    assignment.deadline = store_.wall() + timeout;
+  if (flight.probing && !ask_probe(flight, assignment)) return;
+  FlightSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
+  assignment.steps = &steps;
+  flight.report = report_of(settings_.handler, assignment);
+}
+
+Report Worker::report_of(const Handler& handler, const Assignment& assignment) {
   try {
-    flight.report = settings_.handler(assignment);
+    return handler(assignment);
+  } catch (const AttemptOver& over) {
+    // What became of the attempt is known where it ended; this is the last word on any other.
+    return {.outcome = Outcome::unknown(over.why)};
   } catch (const std::exception& thrown) {
-    flight.report = {.outcome = Outcome::failed(thrown.what())};
+    return {.outcome = Outcome::failed(thrown.what())};
   } catch (...) {
-    flight.report = {.outcome =
-                         Outcome::failed("the handler threw something that is no std::exception")};
+    return {.outcome = Outcome::failed("the handler threw something that is no std::exception")};
   }
+}
+
+bool Worker::ask_probe(Flight& flight, const Assignment& assignment) {
+  Report report = report_of(settings_.probe, assignment);
+  const Outcome& outcome = report.outcome;
+  const bool known = outcome.kind() == Outcome::Kind::failed && !report.never_started;
+  const bool happened = outcome.kind() == Outcome::Kind::completed;
+  // Who was told to stop while it asked has no answer; the next one asks again.
+  if (happened || keeper_.stopped(flight) != Stopped::no) {
+    flight.probed = happened;
+    flight.report = std::move(report);
+    if (!happened) flight.report->outcome = Outcome::unknown("stopped while it asked the probe");
+    return false;
+  }
+  FlightSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
+  const Result<Written> written = steps.insist(core::Probed{
+      .nonce = flight.nonce, .known = known, .by = settings_.name, .why = outcome.why()});
+  if (written && keeper_.stopped(flight) == Stopped::no) return true;
+  // Settled, lost, or without a verdict because it could not be recorded.
+  flight.report = {.outcome = Outcome::unknown(outcome.why())};
+  return false;
 }
 
 // --- Settle ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stop_token>
 
+#include "engine/flight_steps.h"
 #include "engine/housekeeper.h"
 #include "engine/intake.h"
 #include "engine/keeper.h"
@@ -19,6 +20,7 @@ namespace once::engine {
 struct WorkerSettings {
   Queue queue{};
   Handler handler{};
+  Handler probe{};  // empty: there is none
   std::size_t concurrency = 1;
   std::string name{};
   std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
@@ -46,6 +48,8 @@ class Worker {
   Result<void> take_in(Until until, std::stop_token stop);
   Result<Intake::Taken> next(std::size_t free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();
+  void follow_definition();  // of the queue, which may be changed at any time
+  Queue queue();
   void pause(Duration how_long, std::stop_token stop);
   void heard(const std::optional<Error>& trouble);  // what the store answered
   void fail(Error why);  // with mutex_ held: the first reason counts, and ends the intake
@@ -54,7 +58,10 @@ class Worker {
   void wake_handler();
   void run_here(std::unique_ptr<Flight> flight);
   void call(Flight& flight);
-  bool alone() const { return settings_.concurrency == 1 && settings_.queue.window == 0; }
+  // True: run the handler. Otherwise the probe's answer is the report, or has been recorded.
+  bool ask_probe(Flight& flight, const Assignment& assignment);
+  static Report report_of(const Handler& handler, const Assignment& assignment);
+  bool ending();
   // Settle.
   void run_settler();
   void record(Flights flights);
@@ -68,7 +75,9 @@ class Worker {
   Keeper keeper_;
   Settler settler_;
   Intake intake_;
-  std::unique_ptr<Slots> slots_;  // with max-running only
+  std::unique_ptr<Slots> slots_;  // with max-running only; the intake's
+  const bool alone_;              // one task at a time needs no other thread
+  Moment followed_at_{};          // when the definition was read last; the intake's
   std::stop_source interrupt_;
 
   const std::unique_ptr<Mutex> mutex_;
@@ -76,6 +85,7 @@ class Worker {
   const std::unique_ptr<Condition> done_;   // settler: something is reported
   const std::unique_ptr<Condition> space_;  // intake: something is settled, or a stop is asked for
   // Under mutex_.
+  Queue queue_;
   std::deque<std::unique_ptr<Flight>> ready_;
   Flights reported_;
   std::size_t in_flight_ = 0;  // claimed and not settled

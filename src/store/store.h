@@ -44,6 +44,8 @@ struct Append {
   std::map<std::string, std::string> headers{};
   Digest digest{};
   Nonce nonce{};
+  Duration delay{};                 // not to be run before so long after the append
+  std::optional<Duration> lives{};  // not to be begun later than so long after the append
 };
 
 struct Appended {
@@ -62,6 +64,11 @@ struct Entry {
   Digest digest{};
   Time published_at{};
   std::uint64_t duplicates{};  // appends answered with it
+  StoreTime appended_at{};
+  Duration delay{};                 // as in Append
+  std::optional<Duration> lives{};  // as in Append
+
+  StoreTime not_before() const { return appended_at + delay; }
 };
 
 class Log {
@@ -79,10 +86,22 @@ class Log {
 
 // --- Ledger ---------------------------------------------------------------------------------
 
+// Answers a swap that would give an entry a second place to stand: a record of its own beside one of
+// its key that is bound to it, or one under its key beside a settled one of its own. Nothing was
+// written.
+inline Error stands_elsewhere(Sequence sequence) {
+  return {.code = Code::wrong_state,
+          .message = "task #" + std::to_string(sequence.value) +
+                     " has a record elsewhere by now: nothing was recorded; look again",
+          .retryable = true};
+}
+
 // Where a record lives.
 struct Address {
   enum class Kind {
-    task,   // under the queue and the task's key; `sequence` names the entry that is asked about
+    task,   // under the queue and the task's key; `sequence` names the entry that is asked about.
+            // In a queue that is a ledger alone: under its key, without an entry (sequence zero);
+            // such records are counted and listed like tasks.
     entry,  // under the queue and the entry's own sequence: for what has none under its key
     lone,   // under the queue and a name, without a log entry (slots, elections)
   };
@@ -125,16 +144,21 @@ class Claimer {
   virtual ~Claimer() = default;
   // Where the entry's record lives; none: the entry has no key (a path is missing).
   virtual std::optional<Address> address(const struct Entry& entry) = 0;
-  // The record to write over what is stored (null: nothing); none: do not claim. Called in the
-  // middle of a write: must not call the store.
-  virtual std::optional<Record> claim(const Entry& entry, const Stored* stored, core::Now now) = 0;
+  // The record to write over what is stored (null: nothing); none: do not claim. `order` came with
+  // the wake that hands the entry over (null: none did). Called in the middle of a write: must not
+  // call the store.
+  virtual std::optional<Record> claim(const Entry& entry, const Stored* stored,
+                                      const core::Order* order, core::Now now) = 0;
 };
 
 struct Delivery {
   Entry entry{};
-  std::string handle{};            // the store's own; give it back in Swap or Settlement
-  std::optional<Stored> stored{};  // what the ledger holds at the entry's address, if it was read
-  bool claimed = false;            // `stored` is what claim() gave and is durable
+  std::string handle{};  // the store's own; give it back in Swap or Settlement
+  // What the ledger holds at the entry's address, if it was read. An entry with a settled record of
+  // its own comes with that, and is not claimed.
+  std::optional<Stored> stored{};
+  bool claimed = false;                // `stored` is what claim() gave and is durable
+  std::optional<core::Order> order{};  // what the wake that hands it over carries
 };
 
 struct Fetch {
@@ -156,11 +180,19 @@ struct Settlement {
   std::optional<Duration> again{};  // none: done with
 };
 
+// Makes the feed hand an entry over again, now.
+struct Wake {
+  Sequence sequence{};
+  // Stays with the entry, durably, until a delivery that carried it is answered by a write under
+  // the entry's own record, or settled as done with. Of two orders for one entry the first stands.
+  std::optional<core::Order> order{};
+};
+
 class Feed {
  public:
   virtual ~Feed() = default;
-  // Hands over entries of the queue that nobody has been handed, or whose time to be looked at
-  // again has come. Handed over and not answered, an entry comes again after the queue's lease, or
+  // Hands over entries of the queue that nobody has been handed and whose not-before has come, or
+  // whose time to be looked at again has come. A paused queue hands nothing over. Handed over and not answered, an entry comes again after the queue's lease, or
   // at once when the store sees that the worker is gone. A store may leave deliveries unclaimed;
   // the caller then claims by swap().
   virtual Result<std::vector<Delivery>> fetch(const Fetch& request) = 0;
@@ -172,13 +204,13 @@ class Feed {
   struct Overlooked {
     std::vector<Sequence> sequences{};
     Sequence next{};
-    Sequence
-        settled{};  // all entries after `after` and up to this one are settled; at least `after`
+    // All entries after `after` and up to this one are settled, or are scheduled and were never
+    // handed over; at least `after`.
+    Sequence settled{};
   };
   virtual Result<Overlooked> overlooked(std::string_view queue, Sequence after,
                                         std::size_t limit) = 0;
-  // Makes the feed hand these entries over again.
-  virtual Result<void> wake(std::string_view queue, std::span<const Sequence> sequences) = 0;
+  virtual Result<void> wake(std::string_view queue, std::span<const Wake> items) = 0;
 };
 
 // --- Zone -----------------------------------------------------------------------------------
@@ -200,15 +232,25 @@ struct Counts {
 };
 
 struct Row {
-  Entry entry{};  // without body
+  Entry entry{};  // without body; empty in a queue that is a ledger alone
   std::string queue{};
   std::string key{};
-  std::optional<Stored> stored{};  // none: waiting, never claimed
+  std::optional<Stored> stored{};      // none: never claimed
+  bool own = false;                    // `stored` is the entry's own record, not the one of its key
+  std::optional<core::Order> order{};  // waits to be carried out
 };
+
+// Where a row stands, by one rule for every store: scheduled before its not-before, waiting while an
+// order waits for a worker, else what its record says.
+inline State state_of(const Row& row, StoreTime now) {
+  if (!row.stored) return now < row.entry.not_before() ? State::scheduled : State::waiting;
+  const State state = row.stored->record.state;
+  return row.order && (state == State::dead || state == State::in_doubt) ? State::waiting : state;
+}
 
 struct RowFilter {
   std::string queue{};
-  std::optional<State> state{};
+  std::optional<State> state{};  // by state_of()
   std::string topic{};
   std::optional<Time> since{};
 };
@@ -226,6 +268,10 @@ class Meta {
     std::uint64_t found{};  // tasks of the log that it matches
   };
   virtual Result<QueueAdded> add_queue(const Queue& queue) = 0;
+  // Changes the definition of a queue, known by its name, when it is `expected` now; false: it is
+  // another one. The caller has seen to it that topic, key, from and ledger stay as they are. Waiting
+  // fetches see it at once.
+  virtual Result<bool> set_queue(const Queue& queue, const Queue& expected) = 0;
   virtual Result<std::vector<Queue>> queues() = 0;
   virtual Result<void> remove_queue(std::string_view name) = 0;
 
@@ -234,7 +280,8 @@ class Meta {
 
   virtual Result<Counts> counts(std::string_view queue) = 0;
   virtual Result<std::uint64_t> unrouted() = 0;
-  // Rows in (queue, sequence) order; `after` is the last row of the page before.
+  // Rows in (queue, sequence) order, in a queue that is a ledger alone in (queue, key) order;
+  // `after` is the last row of the page before.
   struct Page {
     std::vector<Row> rows{};
     bool more = false;  // there may be
@@ -243,7 +290,8 @@ class Meta {
 
   virtual Result<Retention> retention() = 0;
   virtual Result<void> set_retention(const Retention& ages) = 0;
-  // Applies may_forget() to a page of entries after `after`.
+  // Applies may_forget() to a page of entries after `after`, and with the first page to the records
+  // of queues that are ledgers alone.
   struct RetirePage {
     Retired retired{};
     Sequence next{};  // zero: the end

@@ -60,7 +60,7 @@ class Batch(OnceTest):
         bad = [
             "nonsense", "[]", "1", "{", "{}", '{"topic":"t"', '{"topic":"t"} x', '{"topic":"t",}',
             '{"topic":"t" "id":"x"}', '{"topic":5}', '{"topic":null}', '{"topic":"t","id":""}',
-            '{"topic":"t","id":null}', '{"topic":"t","topic":"t"}', '{"topic":"t","delay":"5s"}',
+            '{"topic":"t","id":null}', '{"topic":"t","topic":"t"}', '{"topic":"t","priority":"5s"}',
             '{"topic":"t","body":}', '{"topic":"t","body":1,"raw":""}', '{"topic":"t","raw":"a"}',
             '{"topic":"t","raw":"AP9="}', '{"topic":"t","headers":{"a":1}}', '{"topic":"t","headers":[]}',
             '{"topic":"t","headers":{"Once-A":"1"}}', '{"topic":"a b"}', '{"topic":"t","id":"\\ud800"}',

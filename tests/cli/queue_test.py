@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""once queue add, list, show, remove."""
+"""once queue add, set, list, show, pause, resume, remove."""
 
 import sys
 import unittest
@@ -43,7 +43,8 @@ class Add(OnceTest):
             {
                 "queue": "q", "topic": "t.>", "key": "{a}:{$topic}", "lease": "1m30s",
                 "timeout": "2h", "attempts": 7, "backoff": ["500ms", "1s"], "in_doubt": "retry",
-                "max_running": 3, "window": 16, "same_key": "ignore", "from": 5,
+                "max_running": 3, "window": 16, "same_key": "ignore", "from": 5, "paused": False,
+                "ledger": False,
             },  # fmt: skip
             self.ok("queue", "show", "q", "--json").line,
         )
@@ -58,13 +59,106 @@ class Add(OnceTest):
             ["--lease", "0s"], ["--lease", "30"], ["--timeout", "x"], ["--attempts", "0"],
             ["--backoff", ""], ["--backoff", "1s,,2s"], ["--backoff", "1s,"], ["--same-key", "maybe"],
             ["--max-running", "-1"], ["--key", "{unclosed"], ["--from", "0"], ["--from", "someday"],
-            ["--from", "2999-01-01T00:00:00Z"], ["--topic", "a..b"],
+            ["--from", "2999-01-01T00:00:00Z"], ["--topic", "a..b"], ["--in-doubt", "maybe"],
+            ["--in-doubt", ""], ["--ledger"],
         ]:  # fmt: skip
             with self.subTest(more=more):
                 topic = [] if more[0] == "--topic" else ["--topic", "t"]
                 self.refused(2, "queue", "add", "q", *topic, *more)
         for name in ["", "a b", "a.b", "x" * 65]:
             self.refused(2, "queue", "add", name, "--topic", "t")
+
+
+    def test_policies(self):
+        for policy in ["retry", "steps", "probe", "hold"]:
+            self.ok("queue", "add", policy, "--topic", "t", "--in-doubt", policy)
+            self.assertEqual(policy, self.ok("queue", "show", policy, "--json").line["in_doubt"])
+        self.assertIn("probe", self.ok("queue", "list").out)
+
+    def test_a_ledger_alone(self):
+        added = self.ok("queue", "add", "l", "--ledger", "--lease", "1m", "--in-doubt", "hold", "--json").line
+        self.assertEqual((None, True, 0), tuple(added[n] for n in ("topic", "ledger", "found")))
+        self.assertIn("once claim m KEY", self.ok("queue", "add", "m", "--ledger").out)
+        self.assertIn("there already", self.ok("queue", "add", "m", "--ledger").out)
+        for more in [
+            ["--key", "{a}"], ["--from", "now"], ["--max-running", "2"], ["--window", "2"],
+            ["--in-doubt", "steps"], ["--in-doubt", "probe"], ["--topic", "t"],
+        ]:  # fmt: skip
+            with self.subTest(more=more):
+                self.refused(2, "queue", "add", "n", "--ledger", *more)
+        self.assertIn("once claim", self.refused(2, "work", "l", "--", "true"))
+        for arguments in [["queue", "list"], ["queue", "show", "l"], ["status"]]:
+            self.assertIn("ledger", self.ok(*arguments).out)
+
+
+class Set(OnceTest):
+    def setUp(self):
+        super().setUp()
+        self.ok("queue", "add", "q", "--topic", "t", "--lease", "1m", "--timeout", "5m")
+
+    def shown(self):
+        return self.ok("queue", "show", "q", "--json").line
+
+    def test_only_what_is_given_changes(self):
+        before = self.shown()
+        said = self.ok("queue", "set", "q", "--attempts", "9", "--in-doubt", "hold").out
+        self.assertEqual("queue q: attempts 9 (was 4), in doubt hold (was retry)\n", said)
+        self.assertEqual({**before, "attempts": 9, "in_doubt": "hold"}, self.shown())
+        self.assertFalse(self.ok("queue", "set", "q", "--attempts", "9", "--json").line["changed"])
+        changed = self.ok(
+            "queue", "set", "q", "--timeout", "0", "--backoff", "1s,2s", "--max-running", "2",
+            "--window", "3", "--in-doubt", "retry", "--same-key", "ignore", "--lease", "2m", "--json",
+        ).line  # fmt: skip
+        self.assertEqual({**self.shown(), "changed": True}, changed)
+        self.assertEqual((None, ["1s", "2s"], 2, 3, "ignore", "2m"), tuple(
+            changed[n] for n in ("timeout", "backoff", "max_running", "window", "same_key", "lease")))  # fmt: skip
+
+    def test_the_definition_that_was_set_is_the_one_to_add(self):
+        self.ok("queue", "set", "q", "--attempts", "9")
+        self.refused(2, "queue", "add", "q", "--topic", "t", "--lease", "1m", "--timeout", "5m")
+        self.ok("queue", "add", "q", "--topic", "t", "--lease", "1m", "--timeout", "5m", "--attempts", "9")
+
+    def test_what_is_fixed(self):
+        before = self.shown()
+        for more in [["--topic", "u"], ["--key", "{a}"], ["--from", "now"], ["--ledger"]]:
+            with self.subTest(more=more):
+                message = self.refused(2, "queue", "set", "q", "--lease", "9m", *more)
+                self.assertIn(f"{more[0]} is fixed", message)
+        self.assertEqual(before, self.shown())
+        self.assertNotIn("--topic", self.ok("queue", "set", "--help").out)
+
+    def test_what_is_refused(self):
+        for more in [
+            ["--lease", "0s"], ["--lease", "1ms"], ["--timeout", "x"], ["--attempts", "0"], ["--backoff", "1"],
+            ["--in-doubt", "maybe"], ["--same-key", "x"], ["--max-running", "99999"], ["--window", "-1"],
+        ]:  # fmt: skip
+            with self.subTest(more=more):
+                self.refused(2, "queue", "set", "q", *more)
+        self.refused(6, "queue", "set", "nope", "--lease", "1m")
+
+    def test_pause_and_resume(self):
+        self.ok("queue", "add", "r", "--topic", "u")
+        self.ok("publish", "t", "--id", "a")
+        answer = self.once("queue", "pause", "q", "nope", "r", "--json")
+        self.assertEqual(6, answer.code)
+        self.assertEqual({"queue": "q", "paused": True}, answer.lines[0])
+        self.assertEqual(("nope", "not_found"), tuple(answer.lines[1][n] for n in ("queue", "error")))
+        self.assertEqual({"queue": "r", "paused": True}, answer.lines[2])
+        self.assertIn("q (paused)", self.ok("status").out)
+        self.assertIn("q (paused)", self.ok("queue", "list").out)
+        self.assertTrue(self.ok("status", "--json").lines[0]["paused"])
+        self.assertTrue(self.shown()["paused"])
+        self.ok("queue", "pause", "q")
+        # Nothing is claimed until it is resumed; the worker that waits then finds the task.
+        worker = self.start("work", "q", "--", self.script("mark", "touch ran"))
+        self.until(lambda: self.ok("status", "--json").lines[0]["workers"] == 1, "the worker is there")
+        self.assertEqual("waiting", self.ok("list", "--queue", "q", "--json").line["state"])
+        self.assertFalse((self.folder / "ran").exists())
+        self.assertIn("resumed", self.ok("queue", "resume", "q").out)
+        self.ok("wait", "a")
+        worker.terminate()
+        worker.wait(timeout=60)
+        self.assertFalse(self.shown()["paused"])
 
 
 class From(OnceTest):

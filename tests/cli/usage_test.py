@@ -13,7 +13,11 @@ from once_command import BIN, OnceTest  # noqa: E402
 
 COMMANDS = [
     [], ["publish"], ["queue"], ["queue", "add"], ["queue", "list"], ["queue", "show"],
-    ["queue", "remove"], ["work"], ["status"], ["list"], ["inspect"], ["log"], ["wait"],
+    ["queue", "set"], ["queue", "pause"], ["queue", "resume"], ["queue", "remove"], ["work"],
+    ["step"], ["status"], ["list"], ["inspect"], ["log"], ["wait"], ["cancel"], ["dead"],
+    ["dead", "list"], ["dead", "show"], ["dead", "retry"], ["dead", "drop"], ["doubt"],
+    ["doubt", "list"], ["doubt", "show"], ["doubt", "complete"], ["doubt", "retry"],
+    ["doubt", "drop"], ["claim"], ["renew"], ["complete"], ["fail"],
     ["canonical"], ["retention"], ["bench"], ["version"], ["completion"],
 ]  # fmt: skip
 
@@ -23,7 +27,7 @@ class Help(OnceTest):
         for command in COMMANDS:
             with self.subTest(command=command):
                 answer = self.ok(*command, "--help")
-                self.assertIn("Example:\n  ", answer.out)
+                self.assertRegex(answer.out, r"\nExample[^\n]*:\n  ")
                 self.assertEqual(answer.out, self.ok(*command, "-h").out)
                 self.golden("-".join(["help", *command]) + ".txt", answer.out)
 
@@ -49,6 +53,22 @@ class Mistakes(OnceTest):
             ["list", "--state", "done"], ["list", "--since", "yesterday"], ["log", "--after", "x"],
             ["wait", "a", "--timeout", "5"], ["completion", "tcsh"], ["status", "--store", ""],
             ["work", "q"], ["work", "q", "--"], ["work", "--", "true"], ["retention", "--ids", "7"],
+            ["work", "q", "--probe", "", "--", "true"], ["dead"], ["dead", "retry"], ["dead", "show"],
+            ["dead", "show", "a", "b"], ["dead", "retry", "a", "--all"], ["dead", "drop", "a", "--topic", "t"],
+            ["dead", "retry", "--since", "x", "--yes"], ["dead", "list", "--older-than", "x"],
+            ["dead", "retry", "a", "--step", "s"], ["doubt"], ["doubt", "complete"], ["doubt", "drop", "--limit", "0"],
+            ["doubt", "complete", "a", "--result", "{"], ["doubt", "complete", "a", "--result", "@missing"],
+            ["cancel"], ["cancel", "--state", "dead"], ["cancel", "a", "--state", "waiting"],
+            ["claim", "q"], ["claim", "q", "k", "--lease", "0"], ["renew", "q", "k"],
+            ["renew", "q", "k", "--token", "0"], ["renew", "q", "k", "--token", "x"],
+            ["complete", "q", "k"], ["complete", "q", "k", "--token", "1", "--result", "{"],
+            ["fail", "q", "k"], ["fail", "q", "k", "--token", "1", "--dead", "--retry-in", "1s"],
+            ["queue", "pause"], ["queue", "resume"], ["queue", "set", "q"], ["queue", "set"],
+            ["publish", "t", "--delay", "1"], ["publish", "t", "--delay", "-1s"],
+            ["publish", "t", "--at", "1h"], ["publish", "t", "--delay", "1s", "--at", "2024-05-01"],
+            ["publish", "t", "--expires", "soon"], ["publish", "t", "1", "--wait", "1s"],
+            ["publish", "t", "--wait=x"], ["publish", "t", "--wait="], ["publish", "--batch", "-", "--wait"],
+            ["publish", "--batch", "-", "--delay", "1s"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertTrue(self.once(*arguments).err.startswith("once: "))
@@ -62,12 +82,24 @@ class Mistakes(OnceTest):
         self.assertEqual("invalid_input", answer.line["error"])
         self.assertEqual("once: " + answer.line["message"] + "\n", answer.err)
 
-    def test_a_policy_of_a_later_version(self):
-        for policy in ["steps", "probe", "hold"]:
-            message = self.refused(2, "queue", "add", "q", "--topic", "t", "--in-doubt", policy)
-            self.assertIn("retry only", message)
-        self.refused(2, "queue", "add", "q", "--topic", "t", "--in-doubt", "maybe")
-        self.ok("queue", "add", "q", "--topic", "t", "--in-doubt", "retry")
+    def test_an_option_twice_or_without_its_value(self):
+        self.assertIn("--id is given 2 times", self.refused(2, "publish", "t", "--id", "a", "--id", "b"))
+        self.assertIn("--limit is given 3 times", self.refused(2, "list", *["--limit", "1"] * 3))
+        self.assertIn("--id needs a value", self.refused(2, "publish", "t", "--id"))
+
+    def test_what_an_id_cannot_be_made_from(self):
+        for template, reason in [
+            ("{b}", "there is nothing at b"), ("{b", "no }"), ("b", "write {b}"), ("{a}", "an array"),
+        ]:  # fmt: skip
+            with self.subTest(template=template):
+                message = self.refused(2, "publish", "t", '{"a":[]}', "--id-from", template)
+                self.assertIn("--id-from gives no id", message)
+                self.assertIn(reason, message)
+                self.assertNotIn("key", message)
+
+    def test_a_program_without_dashes(self):
+        for program in [["true"], ["ls", "-l"]]:
+            self.assertIn(f"-- {program[0]}", self.refused(2, "work", "q", *program))
 
 
 class Stores(OnceTest):
@@ -75,7 +107,11 @@ class Stores(OnceTest):
         for arguments in [
             ["status"], ["list"], ["inspect", "a"], ["log"], ["wait", "a"], ["queue", "list"],
             ["queue", "show", "q"], ["queue", "remove", "q"], ["retention"], ["retention", "--run"],
-            ["work", "q", "--", "true"],
+            ["work", "q", "--", "true"], ["dead", "list"], ["doubt", "list"], ["dead", "show", "a"],
+            ["dead", "retry", "a"], ["doubt", "complete", "a"], ["doubt", "drop", "--all", "--yes"],
+            ["cancel", "a"], ["claim", "q", "k"], ["renew", "q", "k", "--token", "1"],
+            ["complete", "q", "k", "--token", "1"], ["fail", "q", "k", "--token", "1"],
+            ["queue", "set", "q", "--lease", "1m"], ["queue", "pause", "q"], ["queue", "resume", "q"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertIn("once.db", self.refused(5, *arguments))
@@ -110,6 +146,8 @@ class Stores(OnceTest):
         self.ok("inspect", "queue")
         self.ok("queue", "show", "list")
         self.ok("log", "status")
+        self.refused(6, "dead", "retry", "list")
+        self.refused(6, "cancel", "dead")
 
     def test_stores_that_cannot_be_used(self):
         self.assertIn("NATS", self.refused(2, "status", "--store", "nats://localhost:4222"))
@@ -203,11 +241,20 @@ class Completion(OnceTest):
         self.assertEqual(["--topic", "--timeout"], self.complete("queue", "add", "q", "--t"))
         self.assertEqual(["--store"], self.complete("--json", "log", "--st"))
         self.assertEqual(["fish"], self.complete("completion", "f"))
+        self.assertEqual(["dead"], self.complete("dea"))
+        self.assertEqual(["complete"], self.complete("doubt", "c"))
+        self.assertEqual(["--dry-run"], self.complete("dead", "retry", "--dr"))
+        self.assertEqual(["--token"], self.complete("renew", "q", "k", "--to"))
+        self.assertEqual(["--timeout"], self.complete("queue", "set", "q", "--t"))
         self.assertIn("true", self.complete("work", "q", "--", "tru"))
 
     def test_other_shells(self):
         self.assertTrue(self.ok("completion", "zsh").out.startswith("#compdef once\n"))
         self.assertIn("complete -c once", self.ok("completion", "fish").out)
+        for shell in ["zsh", "fish"]:
+            out = self.ok("completion", shell).out
+            for word in ["doubt", "claim", "older-than", "dry-run", "pause"]:
+                self.assertIn(word, out)
 
 
 if __name__ == "__main__":

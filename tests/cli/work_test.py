@@ -95,7 +95,7 @@ class Work(OnceTest):
         self.refused(2, "work", "q", "true")
 
     def test_making_the_queue(self):
-        self.refused(2, "work", "q", "--topic", "t", "--in-doubt", "hold", "--", "true")
+        self.refused(2, "work", "q", "--topic", "t", "--in-doubt", "maybe", "--", "true")
         self.assertIn("--topic", self.refused(2, "work", "q", "--attempts", "3", "--", "true"))
         define = ["--topic", "t", "--attempts", "3", "--from", "now"]
         self.ok("publish", "t", "1", "-q")
@@ -154,6 +154,7 @@ class Work(OnceTest):
         self.assertIn(b"working on", worker.stderr.readline())
         self.assertIn(b"draining", worker.stderr.readline())
         worker.send_signal(signal.SIGTERM)
+        self.assertIn(b"ending the running programs now", worker.stderr.readline())
         self.assertEqual(0, worker.wait(timeout=60))
         attempt = self.story("a")["attempts"][0]
         self.assertEqual(("interrupted", True), (attempt["outcome"], attempt["in_doubt"]))

@@ -58,6 +58,12 @@ Append task(std::string id, std::string topic, std::string json) {
           .nonce = fresh_nonce()};
 }
 
+Append delayed_task(std::string id, Duration delay) {
+  Append item = task(std::move(id));
+  item.delay = delay;
+  return item;
+}
+
 Nonce fresh_nonce() {
   static std::atomic<std::uint64_t> last{0};
   const std::uint64_t number = ++last;
@@ -73,6 +79,29 @@ Queue queue_of(std::string name, std::string topic) {
   return queue;
 }
 
+Queue ledger_of(std::string name) {
+  Queue queue = queue_of(std::move(name), {});
+  queue.ledger = true;
+  return queue;
+}
+
+Address alone_at(std::string queue, std::string key) {
+  return {.kind = Address::Kind::task, .queue = std::move(queue), .key = std::move(key)};
+}
+
+core::Order order_of(std::string by, std::uint32_t claims, core::Order::Kind kind) {
+  core::Order order{.kind = kind,
+                    .nonce = fresh_nonce(),
+                    .claims = claims,
+                    .by = std::move(by),
+                    .why = "it can work"};
+  if (kind == core::Order::Kind::complete_step) {
+    order.step = "pay";
+    order.result = Body::json(R"({"paid":12})").value();
+  }
+  return order;
+}
+
 std::optional<Address> TestClaimer::address(const Entry& entry) {
   if (!key) return task_at(queue_.name, entry);
   const auto made = key(entry);
@@ -80,12 +109,15 @@ std::optional<Address> TestClaimer::address(const Entry& entry) {
   return task_at(queue_.name, entry, *made);
 }
 
-std::optional<Record> TestClaimer::claim(const Entry& entry, const Stored* stored, core::Now now) {
-  const core::Claim claim{.sequence = entry.sequence,
-                          .digest = entry.digest,
-                          .worker = "tester",
-                          .member = member_,
-                          .nonce = fresh_nonce()};
+std::optional<Record> TestClaimer::claim(const Entry& entry, const Stored* stored,
+                                         const core::Order* order, core::Now now) {
+  core::Claim claim{.sequence = entry.sequence,
+                    .digest = entry.digest,
+                    .worker = "tester",
+                    .member = member_,
+                    .nonce = fresh_nonce(),
+                    .not_before = entry.not_before()};
+  if (order) claim.order = *order;
   auto decision = core::decide(stored, claim, core::policy_of(queue_), now);
   if (decision.verdict != core::Verdict::claimed) return std::nullopt;
   return std::move(decision.next);
@@ -105,6 +137,11 @@ Appended Contract::append(const Append& item) {
 Entry Contract::publish(std::string id, std::string topic, std::string json) {
   const Appended appended = append(task(id, std::move(topic), std::move(json)));
   EXPECT_EQ(appended.verdict, AppendVerdict::accepted);
+  return entry(id);
+}
+
+Entry Contract::publish_delayed(std::string id, Duration delay) {
+  EXPECT_EQ(append(delayed_task(id, delay)).verdict, AppendVerdict::accepted);
   return entry(id);
 }
 
@@ -198,6 +235,7 @@ std::optional<Held> Contract::claim_one(const Queue& queue, Member member, Store
   while (true) {
     const auto stored = std::move(asked.get(std::span(&at, 1)).at(0)).value();
     const auto record = claimer.claim(delivery.entry, stored ? &*stored : nullptr,
+                                      delivery.order ? &*delivery.order : nullptr,
                                       {.store = asked.now(), .wall = asked.wall()});
     if (!record) break;
     const Swap item{.at = at,
@@ -242,6 +280,11 @@ void Contract::settle(const Delivery& delivery, const std::string& queue,
                                  .handle = delivery.handle,
                                  .again = again};
   store().settle(std::span(&answer, 1)).value();
+}
+
+void Contract::wake(const std::string& queue, Sequence sequence, std::optional<core::Order> order) {
+  const Wake item{.sequence = sequence, .order = std::move(order)};
+  store().wake(queue, std::span(&item, 1)).value();
 }
 
 std::uint64_t Contract::count(std::string_view queue, State state) {

@@ -38,6 +38,7 @@ using store::RowFilter;
 using store::Store;
 using store::Swap;
 using store::Swapped;
+using store::Wake;
 using namespace std::chrono_literals;
 
 struct StoreUnderTest {
@@ -62,7 +63,15 @@ Record record_of(const Entry& entry, State state);
 // An append with a nonce of its own; the digest follows from topic and body.
 Append task(std::string id, std::string topic = "orders.new", std::string json = "{}");
 Nonce fresh_nonce();
+Append delayed_task(std::string id, Duration delay);
 Queue queue_of(std::string name, std::string topic = ">");
+// A queue that is a ledger alone, and where its record of a key is.
+Queue ledger_of(std::string name);
+Address alone_at(std::string queue, std::string key);
+// What a person asks of a task that died or is in doubt after so many claims, with a nonce of its
+// own.
+core::Order order_of(std::string by, std::uint32_t claims = 1,
+                     core::Order::Kind kind = core::Order::Kind::retry);
 
 // Claims as the engine does, by the rules of the core, for one worker.
 class TestClaimer final : public store::Claimer {
@@ -72,7 +81,8 @@ class TestClaimer final : public store::Claimer {
   // By default a task's key is its id.
   std::function<std::optional<std::string>(const Entry&)> key{};
   std::optional<Address> address(const Entry& entry) override;
-  std::optional<Record> claim(const Entry& entry, const Stored* stored, core::Now now) override;
+  std::optional<Record> claim(const Entry& entry, const Stored* stored, const core::Order* order,
+                              core::Now now) override;
 
  private:
   Queue queue_;
@@ -99,6 +109,7 @@ class Contract : public ::testing::TestWithParam<StoreUnderTest> {
 
   Appended append(const Append& item);
   Entry publish(std::string id, std::string topic = "orders.new", std::string json = "{}");
+  Entry publish_delayed(std::string id, Duration delay);
   std::vector<Entry> publish_many(std::size_t count, std::string_view prefix = "task");
   Entry entry(std::string_view id);
   std::vector<std::string> ids_in_log(std::string_view filter = {});
@@ -126,6 +137,8 @@ class Contract : public ::testing::TestWithParam<StoreUnderTest> {
                       const std::string& topic = "orders.new");
   void settle(const Delivery& delivery, const std::string& queue,
               std::optional<Duration> again = {});
+
+  void wake(const std::string& queue, Sequence sequence, std::optional<core::Order> order = {});
 
   std::uint64_t count(std::string_view queue, State state);
   std::uint64_t unrouted() { return store().unrouted().value(); }

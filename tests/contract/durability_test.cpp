@@ -115,6 +115,79 @@ TEST_P(DurabilityContract, WhatIsOverlookedIsStillOverlooked) {
   EXPECT_THAT(overlooked("work"), ElementsAre(a.sequence));
 }
 
+TEST_P(DurabilityContract, WhatIsScheduledIsStillScheduled) {
+  const Queue work = add("work");
+  Append item = delayed_task("a", 1h);
+  item.lives = 2h;
+  append(item);
+  const Entry before = entry("a");
+  reopen();
+  const Entry after = entry("a");
+  EXPECT_EQ(after.appended_at, before.appended_at);
+  EXPECT_EQ(after.delay, 1h);
+  EXPECT_EQ(after.lives, 2h);
+  EXPECT_EQ(count("work", State::scheduled), 1U);
+  pass(1h - 1ms);
+  EXPECT_THAT(handed_over("work"), IsEmpty());
+  pass(1ms);
+  EXPECT_THAT(handed_over("work"), ElementsAre("a"));
+}
+
+TEST_P(DurabilityContract, AnOrderIsStillThereUntilItIsAnswered) {
+  const Queue work = add("work");
+  publish("a");
+  settle_as(claim_one(work).value(), State::dead);
+  const core::Order order = order_of("ann", 1, core::Order::Kind::complete_step);
+  wake("work", entry("a").sequence, order);
+  reopen();
+  EXPECT_EQ(count("work", State::waiting), 1U);
+  EXPECT_EQ(fetch("work").at(0).order, order);
+  reopen();
+  pass(work.lease);
+  const Delivery delivery = fetch("work").at(0);
+  EXPECT_EQ(delivery.order, order);
+  reopen();
+  settle(delivery, "work");
+  reopen();
+  EXPECT_EQ(count("work", State::dead), 1U);
+  pass(24h);
+  EXPECT_THAT(handed_over("work"), IsEmpty());
+}
+
+TEST_P(DurabilityContract, AnOrderThatWasCarriedOutIsNotCarriedOutAgain) {
+  const Queue work = add("work");
+  publish("a");
+  settle_as(claim_one(work).value(), State::dead);
+  wake("work", entry("a").sequence, order_of("ann"));
+  const Held held = claim_one(work).value();
+  reopen();
+  pass(work.lease);
+  const Held again = claim_one(work).value();
+  EXPECT_EQ(again.stored.record.claims, held.stored.record.claims + 1);
+  EXPECT_EQ(again.stored.record.deeds, 1U);
+}
+
+TEST_P(DurabilityContract, APausedQueueIsStillPaused) {
+  Queue work = add("work");
+  publish("a");
+  work.paused = true;
+  store().set_queue(work, store().queues().value().at(0)).value();
+  reopen();
+  EXPECT_THAT(store().queues().value(), ElementsAre(work));
+  EXPECT_THAT(handed_over("work"), IsEmpty());
+}
+
+TEST_P(DurabilityContract, TheRecordsOfALedgerAloneAreStillThere) {
+  const Queue ledger = add(ledger_of("ledger"));
+  const Stored stored = write(alone_at("ledger", "a"), {}, Record{.state = State::completed});
+  reopen();
+  EXPECT_THAT(store().queues().value(), ElementsAre(ledger));
+  EXPECT_EQ(get(alone_at("ledger", "a")), stored);
+  EXPECT_EQ(count("ledger", State::completed), 1U);
+  EXPECT_GT(write(alone_at("ledger", "b"), {}, Record{}).revision, stored.revision);
+  EXPECT_EQ(get(alone_at("ledger", "a")), stored);
+}
+
 TEST_P(DurabilityContract, SequencesAndRevisionsGoOnAfterEverythingWasForgotten) {
   const Queue work = add("work");
   const Held last = completed_task(work, "a");
@@ -187,6 +260,34 @@ TEST_P(DurabilityContract, AnAppendInOneStoreWakesAFetchThatWaitsInTheOther) {
   }
   consumer.join();
   EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
+}
+
+TEST_P(DurabilityContract, AQueueThatIsPausedAndResumedInOneStoreIsSoInTheOther) {
+  const auto other = open();
+  Queue work = add("work");
+  publish("first");
+  EXPECT_THAT(other->fetch({.queue = "work"}).value(), SizeIs(1));
+  publish("second");
+  work.paused = true;
+  store().set_queue(work, store().queues().value().at(0)).value();
+  EXPECT_THAT(other->fetch({.queue = "work"}).value(), IsEmpty());
+  work.paused = false;
+  store().set_queue(work, store().queues().value().at(0)).value();
+  EXPECT_THAT(ids(other->fetch({.queue = "work", .wait = 10min}).value()), ElementsAre("second"));
+}
+
+TEST_P(DurabilityContract, AnOrderInOneStoreIsCarriedOutInTheOther) {
+  const auto other = open();
+  const Queue work = add("work");
+  publish("a");
+  settle_as(claim_one(work).value(), State::dead);
+  const core::Order order = order_of("ann");
+  std::jthread person([&] { wake("work", entry("a").sequence, order); });
+  TestClaimer claimer(work);
+  const auto deliveries =
+      other->fetch({.queue = "work", .claimer = &claimer, .wait = 10min}).value();
+  ASSERT_THAT(deliveries, SizeIs(1));
+  EXPECT_EQ(deliveries.at(0).order, order);
 }
 
 TEST_P(DurabilityContract, AWorkerOfTheOtherStoreHoldsItsTaskUntilItIsGone) {

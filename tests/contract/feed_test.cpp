@@ -125,12 +125,13 @@ TEST_P(FeedContract, AClaimerIsAskedAboutTheEntryAndWhatIsStored) {
    public:
     explicit Recorder(Queue queue) : inner_(std::move(queue)) {}
     std::optional<Address> address(const Entry& entry) override { return inner_.address(entry); }
-    std::optional<Record> claim(const Entry& entry, const Stored* stored, core::Now now) override {
+    std::optional<Record> claim(const Entry& entry, const Stored* stored, const core::Order* order,
+                                core::Now now) override {
       asked.push_back(entry.id);
       bodies.push_back(entry.body);
       seen.push_back(stored ? std::optional(*stored) : std::nullopt);
       time = now.store;
-      return inner_.claim(entry, stored, now);
+      return inner_.claim(entry, stored, order, now);
     }
     std::vector<std::string> asked;
     std::vector<std::optional<Body>> bodies;
@@ -162,7 +163,10 @@ TEST_P(FeedContract, WhatTheClaimerDeclinesIsHandedOverUnclaimed) {
   class Decliner final : public store::Claimer {
    public:
     std::optional<Address> address(const Entry& entry) override { return task_at("work", entry); }
-    std::optional<Record> claim(const Entry&, const Stored*, core::Now) override { return {}; }
+    std::optional<Record> claim(const Entry&, const Stored*, const core::Order*,
+                                core::Now) override {
+      return {};
+    }
   } decliner;
   const Entry a = publish("a");
   const Stored stored = settle_as(claim_one(queue_).value(), State::retrying, 1s);
@@ -505,7 +509,8 @@ TEST_P(FeedContract, UpToWhereEverythingIsSettledIsKnown) {
 TEST_P(FeedContract, AWokenEntryIsHandedOverAgain) {
   const auto entries = publish_many(3);
   for (const Delivery& each : drain("work")) settle(each, "work");
-  const std::vector<Sequence> both{entries[0].sequence, entries[2].sequence};
+  const std::vector<Wake> both{{.sequence = entries[0].sequence},
+                               {.sequence = entries[2].sequence}};
   store().wake("work", both).value();
   EXPECT_THAT(handed_over("work"), UnorderedElementsAre("task-1", "task-3"));
   EXPECT_THAT(overlooked("work"), ElementsAre(entries[1].sequence)) << "the others are back";
@@ -514,8 +519,7 @@ TEST_P(FeedContract, AWokenEntryIsHandedOverAgain) {
 TEST_P(FeedContract, AWokenDeadTaskIsHandedOverWithItsRecord) {
   const Entry a = publish("a");
   const Stored dead = settle_as(claim_one(queue_).value(), State::dead);
-  const std::vector<Sequence> one{a.sequence};
-  store().wake("work", one).value();
+  wake("work", a.sequence);
   TestClaimer claimer(queue_);
   const auto deliveries = store().fetch({.queue = "work", .claimer = &claimer}).value();
   ASSERT_THAT(deliveries, SizeIs(1));
@@ -525,8 +529,8 @@ TEST_P(FeedContract, AWokenDeadTaskIsHandedOverWithItsRecord) {
 
 TEST_P(FeedContract, WakingWhatIsNotThereDoesNoHarm) {
   publish("a");
-  const std::vector<Sequence> unknown{{987'654'321}};
-  static_cast<void>(store().wake("work", unknown));
+  const Wake unknown{.sequence = {987'654'321}};
+  static_cast<void>(store().wake("work", std::span(&unknown, 1)));
   EXPECT_THAT(handed_over("work"), ElementsAre("a"));
 }
 

@@ -29,7 +29,31 @@ Record full_record(const Entry& entry) {
                       .ended_at = Time{1'700'000'000'002ms},
                       .ending = core::Ending::timed_out,
                       .error = "took too long\nand longer"},
-                     {.number = 7, .worker = "", .started_at = Time{-1ms}}};
+                     {.number = 7, .worker = "", .started_at = Time{-1ms}, .probing = true}};
+  record.steps = {{.name = "pay",
+                   .state = core::Step::State::done,
+                   .policy = InDoubt::hold,
+                   .attempt = 6,
+                   .runs = 2,
+                   .started_at = Time{1'700'000'000'004ms},
+                   .ended_at = Time{1'700'000'000'005ms},
+                   .result = Body::json(R"({"paid":12})").value(),
+                   .result_cut = true},
+                  {.name = std::string("mäil \0 \n", 9), .policy = InDoubt::probe, .attempt = 7},
+                  {.name = "again",
+                   .state = core::Step::State::again,
+                   .runs = 1,
+                   .result = Body::bytes(std::string("\0\xff", 2))}};
+  for (int act = 0; act <= static_cast<int>(core::Deed::Act::step_completed); ++act)
+    record.story.push_back({.act = static_cast<core::Deed::Act>(act),
+                            .at = Time{Duration{1'700'000'000'006 + act}},
+                            .by = "ann@desk",
+                            .why = "because \"she\" said so",
+                            .step = act % 2 == 0 ? "pay" : "",
+                            .nonce = fresh_nonce()});
+  record.deeds = 300;
+  record.probe = true;
+  record.cancel_asked = true;
   record.result = Body::bytes(std::string("\0\xff result", 9));
   record.result_cut = true;
   record.error = "Zoë: \"no\"";
@@ -52,6 +76,22 @@ TEST_P(LedgerContract, ARecordIsReadBackAsItWasWritten) {
   EXPECT_EQ(written.record, record);
   EXPECT_TRUE(written.revision);
   EXPECT_EQ(get(task_at("work", a)), written);
+}
+
+TEST_P(LedgerContract, TheLongestStoryAndTheMostStepsAreKeptWhole) {
+  const Entry a = publish("a");
+  Record record = full_record(a);
+  while (record.attempts.size() < core::kAttemptsKept)
+    record.attempts.push_back(
+        {.number = 8, .worker = "w", .error = std::string(core::kErrorKept, 'e')});
+  while (record.story.size() < core::kDeedsKept) record.story.push_back(record.story.front());
+  while (record.steps.size() < core::kMostSteps) {
+    record.steps.push_back(record.steps.front());
+    record.steps.back().name = "step-" + std::to_string(record.steps.size());
+  }
+  const Stored written = write(task_at("work", a), {}, record);
+  EXPECT_EQ(get(task_at("work", a)), written);
+  EXPECT_EQ(written.record, record);
 }
 
 TEST_P(LedgerContract, AResultOfOneMebibyteIsKeptWhole) {
@@ -271,6 +311,39 @@ TEST_P(LedgerContract, ALargeBatchIsAnsweredInOrder) {
 TEST_P(LedgerContract, EmptyBatchesAreAnsweredWithNothing) {
   EXPECT_THAT(store().swap({}), IsEmpty());
   EXPECT_THAT(store().get({}), IsEmpty());
+}
+
+// --- One entry stands in one place ----------------------------------------------------------
+
+class OnePlaceContract : public Contract {
+ protected:
+  OnePlaceContract() {
+    Queue keyed = queue_of("keyed");
+    keyed.key = "{doc}";
+    add(keyed);
+    entry_ = publish("a", "orders.new", R"({"doc":1})");
+  }
+  // A first record there is refused because the entry has one elsewhere.
+  void refused(const Address& at, State state) {
+    const Swap item{.at = at, .record = record_of(entry_, state)};
+    const auto answer = std::move(store().swap(std::span(&item, 1)).at(0));
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, Code::wrong_state);
+  }
+  Entry entry_;
+};
+ONCE_FOR_EVERY_STORE(OnePlaceContract);
+
+TEST_P(OnePlaceContract, AnEntryThatIsClaimedUnderItsKeyGetsNoRecordOfItsOwn) {
+  write(task_at("keyed", entry_, "=1"), {}, record_of(entry_, State::running));
+  refused(entry_at("keyed", entry_.sequence), State::cancelled);
+  EXPECT_EQ(count("keyed", State::running), 1U);
+}
+
+TEST_P(OnePlaceContract, AnEntryThatIsSettledByItselfIsNotClaimedUnderItsKey) {
+  write(entry_at("keyed", entry_.sequence), {}, record_of(entry_, State::cancelled));
+  refused(task_at("keyed", entry_, "=1"), State::running);
+  EXPECT_EQ(count("keyed", State::cancelled), 1U);
 }
 
 }  // namespace

@@ -148,6 +148,87 @@ TEST_P(RaceContract, EachOfThousandsOfTasksIsClaimedOnceByManyThreads) {
   EXPECT_EQ(count("work", State::waiting) + count("work", State::running), 0U);
 }
 
+TEST_P(RaceContract, OfTwoOrdersAtOnceOneIsCarriedOut) {
+  publish("a");
+  settle_as(claim_one(queue_).value(), State::dead);
+  const Sequence sequence = entry("a").sequence;
+  for (std::uint32_t round = 1; round <= 20; ++round) {
+    at_once(2, [&](int i) { wake("work", sequence, order_of(std::to_string(i), round)); });
+    const Held held = claim_one(queue_).value();
+    EXPECT_EQ(held.stored.record.deeds, round);
+    settle_as(held, State::dead);
+    EXPECT_FALSE(claim_one(queue_)) << "the other is gone with it";
+    EXPECT_FALSE(rows({}).at(0).order);
+  }
+}
+
+TEST_P(RaceContract, AnOrderThatMeetsManyFetchesIsCarriedOutOnce) {
+  publish("a");
+  settle_as(claim_one(queue_).value(), State::dead);
+  const Sequence sequence = entry("a").sequence;
+  for (std::uint32_t round = 1; round <= 20; ++round) {
+    std::mutex mutex;
+    std::optional<Held> held;
+    std::atomic<int> claimed{0};
+    std::atomic<bool> woken{false};
+    at_once(4, [&](int i) {
+      if (i == 0) {
+        wake("work", sequence, order_of("ann", round));
+        woken = true;
+        return;
+      }
+      // Until somebody has it, or it was answered and nobody has.
+      while (claimed == 0 && !(woken && !rows({}).at(0).order)) {
+        if (auto mine = claim_one(queue_)) {
+          const std::lock_guard lock(mutex);
+          held = std::move(mine);
+          ++claimed;
+        }
+      }
+    });
+    EXPECT_EQ(claimed, 1);
+    ASSERT_TRUE(held);
+    EXPECT_EQ(held->stored.record.deeds, round);
+    EXPECT_EQ(held->stored.record.claims, round + 1);
+    settle_as(*held, State::dead);
+    EXPECT_FALSE(claim_one(queue_));
+  }
+}
+
+TEST_P(RaceContract, AnOrderThatMeetsASettlementIsNotLost) {
+  publish("a");
+  settle_as(claim_one(queue_).value(), State::dead);
+  const Sequence sequence = entry("a").sequence;
+  for (std::uint32_t round = 1; round <= 20; ++round) {
+    wake("work", sequence);
+    const Delivery before = fetch("work").at(0);
+    at_once(2, [&](int i) {
+      if (i == 0)
+        wake("work", sequence, order_of("ann", round));
+      else
+        settle(before, "work");
+    });
+    const auto held = claim_one(queue_);
+    ASSERT_TRUE(held);
+    EXPECT_EQ(held->stored.record.deeds, round);
+    settle_as(*held, State::dead);
+  }
+}
+
+TEST_P(RaceContract, OfManyThatCreateOneRecordOfALedgerAloneOneWins) {
+  add(ledger_of("ledger"));
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> won{0};
+    at_once(4, [&](int i) {
+      Record mine{.state = State::running, .lease = 30s};
+      mine.error = std::to_string(i);
+      if (swap(alone_at("ledger", "key-" + std::to_string(round)), {}, mine).written) ++won;
+    });
+    EXPECT_EQ(won, 1);
+  }
+  EXPECT_EQ(count("ledger", State::running), 20U);
+}
+
 TEST_P(RaceContract, ALostTaskIsReclaimedByOneOfMany) {
   for (int round = 0; round < 20; ++round) {
     publish("id-" + std::to_string(round));

@@ -1,6 +1,7 @@
 // Fetches that wait, in real time and by the machine's clock: whatever makes a task ready ends the
 // wait, and so does a stop.
 #include <gmock/gmock.h>
+#include <time.h>
 
 #include <atomic>
 #include <thread>
@@ -38,6 +39,45 @@ class WaitContract : public ::testing::TestWithParam<StoreUnderTest> {
     auto deliveries = store_->fetch({.queue = queue, .wait = kForever, .stop = stop}).value();
     EXPECT_LT(steady_clock::now() - start, kSoon);
     return deliveries;
+  }
+  static void set_paused(Store& store, bool paused) {
+    Queue queue = queue_of("work");
+    queue.lease = 1h;
+    queue.paused = paused;
+    store.set_queue(queue, store.queues().value().at(0)).value();
+  }
+  // One task after the other, each of them released by a resume.
+  void resume_often(Store& person) {
+    constexpr int kRounds = 40;
+    std::atomic<int> taken{0};
+    set_paused(person, true);
+    const auto start = steady_clock::now();
+    std::jthread consumer([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        EXPECT_THAT(wait(), SizeIs(1));
+        ++taken;
+        taken.notify_all();
+      }
+    });
+    for (int i = 0; i < kRounds && !HasFailure(); ++i) {
+      publish("id-" + std::to_string(i));
+      set_paused(person, false);
+      taken.wait(i);
+      set_paused(person, true);
+    }
+    consumer.join();
+    EXPECT_LT(steady_clock::now() - start, kSoon) << "who only looks now and then is slower";
+  }
+  // How long this thread was at work while it waited.
+  Duration busy_while_waiting(const std::string& queue, Duration wait) {
+    const auto busy = [] {
+      timespec spent{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+      return Duration{spent.tv_sec * 1000 + spent.tv_nsec / 1'000'000};
+    };
+    const Duration before = busy();
+    EXPECT_THAT(store_->fetch({.queue = queue, .wait = wait}).value(), IsEmpty());
+    return busy() - before;
   }
   void settle(const Delivery& delivery, std::optional<Duration> again) {
     const store::Settlement answer{.queue = "work",
@@ -124,8 +164,8 @@ TEST_P(WaitContract, AWokenEntryWakesAWaitingFetch) {
   publish("a");
   const auto delivery = wait().at(0);
   settle(delivery, std::nullopt);
-  const std::vector<Sequence> one{delivery.entry.sequence};
-  std::jthread other([&] { store_->wake("work", one).value(); });
+  const Wake one{.sequence = delivery.entry.sequence};
+  std::jthread other([&] { store_->wake("work", std::span(&one, 1)).value(); });
   EXPECT_THAT(ids(wait()), ElementsAre("a"));
 }
 
@@ -140,6 +180,62 @@ TEST_P(WaitContract, AWorkerThatLeavesWakesAWaitingFetch) {
   write(delivery, {}, record);
   std::jthread other([&] { leaves.reset(); });
   EXPECT_THAT(ids(wait()), ElementsAre("a"));
+}
+
+TEST_P(WaitContract, AScheduledTaskEndsTheWaitWhenItsTimeComes) {
+  for (const std::size_t again : {std::size_t{0}, SIZE_MAX}) {
+    const auto start = steady_clock::now();
+    const Append item = delayed_task("again-" + std::to_string(again), 50ms);
+    std::move(store_->append(std::span(&item, 1)).at(0)).value();
+    const auto deliveries =
+        store_->fetch({.queue = "work", .again = again, .wait = kForever}).value();
+    EXPECT_THAT(ids(deliveries), ElementsAre(item.id));
+    EXPECT_GE(steady_clock::now() - start, 45ms);
+    EXPECT_LT(steady_clock::now() - start, kSoon);
+  }
+}
+
+TEST_P(WaitContract, AScheduledTaskWakesAFetchThatWaitedBeforeItCame) {
+  std::jthread other([&] {
+    const Append item = delayed_task("a", 30ms);
+    std::move(store_->append(std::span(&item, 1)).at(0)).value();
+  });
+  EXPECT_THAT(ids(wait()), ElementsAre("a"));
+}
+
+TEST_P(WaitContract, AnOrderWakesAWaitingFetch) {
+  publish("a");
+  const auto delivery = wait().at(0);
+  write(delivery, {}, record_of(delivery.entry, State::dead));
+  const Wake one{.sequence = delivery.entry.sequence, .order = order_of("ann")};
+  std::jthread other([&] { store_->wake("work", std::span(&one, 1)).value(); });
+  EXPECT_EQ(wait().at(0).order, one.order);
+}
+
+TEST_P(WaitContract, AResumedQueueWakesAWaitingFetchAtOnce) { resume_often(*store_); }
+
+TEST_P(WaitContract, AQueueThatAnotherStoreResumesWakesAWaitingFetchAtOnce) {
+  if (!GetParam().persists) GTEST_SKIP() << "there is no other store on this zone";
+  resume_often(*GetParam().open(folder_.path(), nullptr));
+}
+
+TEST_P(WaitContract, APausedQueueIsWaitedForAsIfItWereEmpty) {
+  publish("a");
+  set_paused(*store_, true);
+  EXPECT_LT(busy_while_waiting("work", 400ms), 200ms);
+}
+
+TEST_P(WaitContract, ALedgerAloneIsWaitedForAsIfItWereEmpty) {
+  store_->add_queue(ledger_of("ledger")).value();
+  publish("a");
+  auto worker = store_->join("ledger", "worker").value();
+  std::vector<Swap> items;
+  for (const State state : {State::waiting, State::retrying, State::running})
+    items.push_back({.at = alone_at("ledger", std::string(to_string(state))),
+                     .record = {.state = state, .member = worker->number(), .lease = 1ms}});
+  for (const auto& answer : store_->swap(items)) EXPECT_TRUE(answer->written);
+  worker.reset();
+  EXPECT_LT(busy_while_waiting("ledger", 400ms), 200ms);
 }
 
 TEST_P(WaitContract, OneAppendIsHandedToOneOfManyThatWait) {

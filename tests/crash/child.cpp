@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "api/zone_impl.h"
 #include "engine/publisher.h"
 #include "engine/worker.h"
 #include "store/sqlite/sqlite_store.h"
@@ -52,6 +53,35 @@ int work(store::Store& store, const Role& role) {
     if (queue.name == role.queue) settings.queue = queue;
   auto worker = engine::Worker::make(store, *scheduler, settings).value();
   worker->run(engine::Worker::Until::empty, {}).value();
+  return 0;
+}
+
+// A handler of three steps.
+int step(std::unique_ptr<store::Store> store, const Role& role) {
+  Zone zone(std::make_shared<Zone::Impl>(std::move(store)));
+  const auto dies = [&](const std::string& where, const std::string& name) {
+    if (role.dies == where + ":" + name) ::raise(SIGKILL);
+  };
+  auto worker = zone.worker(
+      role.queue,
+      [&](Context& context) {
+        for (const std::string name : kSteps) {
+          const auto effect = [&] {
+            dies("in", name);
+            append_line(role.effects, name + " " + std::to_string(context.attempt()) + "\n");
+            dies("done", name);
+          };
+          dies("before", name);
+          if (role.policy == "probe")
+            context.step(name, effect, [&] { return effects_in(role.effects).contains(name); });
+          else
+            context.step(name, effect, in_doubt_from(role.policy));
+          dies("after", name);
+        }
+        return Outcome::completed();
+      },
+      {.name = "stepper-" + std::to_string(::getpid())});
+  worker.value().run_until_empty().value();
   return 0;
 }
 
@@ -100,18 +130,21 @@ int run_role(const std::vector<std::string>& words) {
                   .effects = words.at(3),
                   .faults = words.at(4),
                   .dies = words.at(5),
-                  .fails = words.at(6),
-                  .concurrency = std::stoi(words.at(7)),
-                  .task_ms = std::stoi(words.at(8)),
-                  .first = std::stoi(words.at(9)),
-                  .count = std::stoi(words.at(10))};
+                  .policy = words.at(6),
+                  .fails = words.at(7),
+                  .concurrency = std::stoi(words.at(8)),
+                  .task_ms = std::stoi(words.at(9)),
+                  .first = std::stoi(words.at(10)),
+                  .count = std::stoi(words.at(11))};
   try {
     auto plan = testing::FaultPlan::parse(role.faults);
     if (!plan) return 90;
-    testing::FaultyStore store(store::open_sqlite({.path = role.database}).value(), *plan);
-    if (role.name == "worker") return work(store, role);
-    if (role.name == "publisher") return publish(store, role);
-    if (role.name == "reader") return read(store);
+    auto store = std::make_unique<testing::FaultyStore>(
+        store::open_sqlite({.path = role.database}).value(), *plan);
+    if (role.name == "stepper") return step(std::move(store), role);
+    if (role.name == "worker") return work(*store, role);
+    if (role.name == "publisher") return publish(*store, role);
+    if (role.name == "reader") return read(*store);
     return 91;
   } catch (const Failure& failure) {
     std::cerr << role.name << ": " << failure.what() << '\n';
@@ -128,6 +161,7 @@ Child::Child(const Role& role) {
                                        role.effects,
                                        role.faults,
                                        role.dies,
+                                       role.policy,
                                        role.fails,
                                        std::to_string(role.concurrency),
                                        std::to_string(role.task_ms),

@@ -18,8 +18,11 @@ struct Role {
   std::string queue = "q";
   std::string effects{};  // a file; each run of a handler appends a line "ID ATTEMPT"
   std::string faults{};   // a FaultPlan
-  std::string dies{};     // "before_effect" or "after_effect": the handler kills its own process
-  std::string fails{};    // "yes": the first attempt of each task fails
+  // Where the handler kills its own process: "before_effect" or "after_effect"; of a stepper
+  // "before:STEP", "in:STEP" (before its effect), "done:STEP" (after it), "after:STEP" (recorded).
+  std::string dies{};
+  std::string policy{};  // steppers: of their steps
+  std::string fails{};   // "yes": the first attempt of each task fails
   int concurrency = 1;
   int task_ms = 0;  // how long a handler takes
   int first = 0;    // publishers: ids from here
@@ -46,7 +49,10 @@ class Child {
 // What a child does, when this process is one: called by main().
 int run_role(const std::vector<std::string>& words);
 
-// ID -> how often its handler had its effect.
+// The steps of a stepper, each of which appends "STEP ATTEMPT" to the effects.
+inline constexpr const char* kSteps[] = {"write", "push", "deploy"};
+
+// ID (or STEP) -> how often its handler had its effect.
 std::map<std::string, int> effects_in(const std::string& file);
 
 }  // namespace once::crash

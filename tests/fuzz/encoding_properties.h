@@ -41,21 +41,26 @@ inline std::string canonical_complaint(std::string_view text) {
   return {};
 }
 
+template <class Decode>
+std::string round_trip_complaint(std::string_view bytes, Decode decode) {
+  const auto thing = decode(bytes);
+  if (!thing) return refusal_complaint(thing.error(), Code::store_unusable);
+  const auto again = decode(encoding::encode(*thing));
+  if (!again) return "what was encoded cannot be decoded: " + again.error().message;
+  if (*again != *thing) return "it changed on its way";
+  return {};
+}
+
+// Of records, orders and queue definitions.
 inline std::string record_complaint(std::string_view bytes) {
   // Once as given, and once with a version and a checksum that lead into the fields.
   std::string sealed = "\x01" + std::string(bytes);
   encoding::append_checksum(sealed);
   for (const std::string_view given : {bytes, std::string_view(sealed)}) {
-    const auto record = encoding::decode(given);
-    if (!record) {
-      if (auto what = refusal_complaint(record.error(), Code::store_unusable); !what.empty()) {
-        return what;
-      }
-      continue;
+    for (auto what : {round_trip_complaint(given, encoding::decode),
+                      round_trip_complaint(given, encoding::decode_order)}) {
+      if (!what.empty()) return what;
     }
-    const auto again = encoding::decode(encoding::encode(*record));
-    if (!again) return "what was encoded cannot be decoded: " + again.error().message;
-    if (*again != *record) return "the record changed on its way";
   }
   const auto queue = encoding::decode_queue(bytes);
   if (queue) {

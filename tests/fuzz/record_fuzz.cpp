@@ -1,4 +1,5 @@
-// Ledger records and queue definitions, for libFuzzer: clang++ -fsanitize=fuzzer,address,undefined.
+// Ledger records, orders and queue definitions, for libFuzzer: clang++
+// -fsanitize=fuzzer,address,undefined.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -16,6 +16,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
+Program program(Command command, std::string guard) {
+  return {.command = std::move(command), .grace = Duration{1}, .guard = std::move(guard)};
+}
+
 class CommandTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -38,7 +42,7 @@ class CommandTest : public ::testing::Test {
     if (resolved) return {};
     EXPECT_EQ(resolved.error().code, Code::invalid_input);
     EXPECT_THAT(resolved.error().message, HasSubstr("'" + command + "'"));
-    const auto handler = engine::program_handler({{command}, Duration{1}, self(), ""});
+    const auto handler = engine::program_handler(program({command}, self()));
     EXPECT_FALSE(handler);
     return resolved.error().message;
   }
@@ -55,11 +59,11 @@ TEST_F(CommandTest, that_cannot_be_run_is_refused_before_anything_runs) {
   EXPECT_THAT(refusal(file("plain", "text", 0644) + "/below"), HasSubstr("Not a directory"));
   EXPECT_THAT(refusal("no-such-command-anywhere"), HasSubstr("PATH"));
   EXPECT_THAT(refusal(""), HasSubstr("empty"));
-  EXPECT_FALSE(engine::program_handler({{}, Duration{1}, self(), ""}));
+  EXPECT_FALSE(engine::program_handler(program({}, self())));
 }
 
 TEST_F(CommandTest, needs_a_guard) {
-  const auto handler = engine::program_handler({{"true"}, Duration{1}, folder_ / "missing", ""});
+  const auto handler = engine::program_handler(program({"true"}, folder_ / "missing"));
   ASSERT_FALSE(handler);
   EXPECT_THAT(handler.error().message, HasSubstr("missing"));
 }
@@ -107,7 +111,7 @@ TEST_F(CommandTest, that_cannot_be_executed_never_started) {
 
 TEST_F(CommandTest, that_vanished_after_the_check_never_started) {
   const auto path = file("tool", "#!/bin/sh\n", 0755);
-  const auto handler = engine::program_handler({{path}, Duration{1}, self(), ""});
+  const auto handler = engine::program_handler(program({path}, self()));
   ASSERT_TRUE(handler);
   const Task task;
   EXPECT_FALSE((*handler)(engine::Assignment{task}).never_started);
@@ -116,7 +120,7 @@ TEST_F(CommandTest, that_vanished_after_the_check_never_started) {
 }
 
 TEST_F(CommandTest, whose_guard_is_none_never_started) {
-  const auto handler = engine::program_handler({{"true"}, Duration{1}, "true", ""});
+  const auto handler = engine::program_handler(program({"true"}, "true"));
   ASSERT_TRUE(handler);
   const Task task;
   const auto report = (*handler)(engine::Assignment{task});
@@ -132,7 +136,7 @@ TEST_F(CommandTest, guard_is_not_for_people) {
 TEST_F(CommandTest, keeps_the_guard_that_it_began_with) {
   const auto guard = folder_ / "guard";
   std::filesystem::copy_file(self(), guard);
-  const auto handler = engine::program_handler({{"true"}, Duration{1}, guard, ""});
+  const auto handler = engine::program_handler(program({"true"}, guard));
   ASSERT_TRUE(handler);
   std::filesystem::remove(guard);
   const Task task;

@@ -69,16 +69,18 @@ TEST(ProgramEnvironment, is_the_workers_without_other_tasks_and_secrets) {
   ::setenv("ONCE_DEADLINE", "outer", 1);
   ::setenv("ONCE_SOCKET", "outer", 1);
   ::setenv("ONCE_RUN", "outer", 1);
+  ::setenv("ONCE_STEP_NAME", "outer", 1);
   ::setenv("ONCE_COLOUR", "blue", 1);
   auto seen = environment();
-  for (const char* name :
-       {"ONCE_NATS_PASSWORD", "ONCE_ID", "ONCE_DEADLINE", "ONCE_SOCKET", "ONCE_RUN", "ONCE_COLOUR"})
+  for (const char* name : {"ONCE_NATS_PASSWORD", "ONCE_ID", "ONCE_DEADLINE", "ONCE_SOCKET",
+                           "ONCE_RUN", "ONCE_STEP_NAME", "ONCE_COLOUR"})
     ::unsetenv(name);
   EXPECT_FALSE(seen.contains("ONCE_NATS_PASSWORD"));
   EXPECT_EQ(seen["ONCE_ID"], "");
   EXPECT_FALSE(seen.contains("ONCE_DEADLINE"));
   EXPECT_FALSE(seen.contains("ONCE_SOCKET"));
   EXPECT_FALSE(seen.contains("ONCE_RUN"));
+  EXPECT_FALSE(seen.contains("ONCE_STEP_NAME"));
   EXPECT_EQ(seen["ONCE_COLOUR"], "blue");
   EXPECT_EQ(seen["ONCE_IN_DOUBT"], "0");
   EXPECT_EQ(seen["PATH"], ::getenv("PATH"));

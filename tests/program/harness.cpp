@@ -25,10 +25,19 @@ std::string self() { return fs::read_symlink("/proc/self/exe"); }
 Command shell(const std::string& script) { return {"/bin/sh", "-c", script, "sh"}; }
 
 Result<engine::Handler> handler_of(const Command& command, Duration grace) {
-  return engine::program_handler({command, grace, self(), "sqlite:/tasks/once.db"});
+  return engine::program_handler(
+      {.command = command, .grace = grace, .guard = self(), .store = "sqlite:/tasks/once.db"});
 }
 
-engine::Report run(const engine::Handler& handler, const Attempt& attempt) {
+Result<engine::Handler> probe_of(const std::string& probe, Duration grace) {
+  return engine::program_probe({.command = {"false"},
+                                .probe = probe,
+                                .grace = grace,
+                                .guard = self(),
+                                .store = "sqlite:/tasks/once.db"});
+}
+
+engine::Assignment assignment_of(const Attempt& attempt) {
   engine::Assignment assignment{attempt.task};
   assignment.sequence = {attempt.sequence};
   assignment.zone = "zone";
@@ -42,7 +51,12 @@ engine::Report run(const engine::Handler& handler, const Attempt& attempt) {
   assignment.lease = attempt.lease;
   assignment.inheritable_fd = attempt.inheritable_fd;
   assignment.stop = attempt.stop;
-  return handler(assignment);
+  assignment.steps = attempt.steps;
+  return assignment;
+}
+
+engine::Report run(const engine::Handler& handler, const Attempt& attempt) {
+  return handler(assignment_of(attempt));
 }
 
 engine::Report run(const Command& command, const Attempt& attempt) {

@@ -37,8 +37,11 @@ struct Attempt {
   Duration grace{10'000};
   int inheritable_fd = -1;
   std::stop_token stop{};
+  engine::Steps* steps = nullptr;
 };
+engine::Assignment assignment_of(const Attempt& attempt);  // refers to the attempt
 Result<engine::Handler> handler_of(const Command& command, Duration grace = Duration{10'000});
+Result<engine::Handler> probe_of(const std::string& probe, Duration grace = Duration{10'000});
 engine::Report run(const engine::Handler& handler, const Attempt& attempt = {});
 engine::Report run(const Command& command, const Attempt& attempt = {});
 

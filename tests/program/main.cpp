@@ -1,15 +1,18 @@
-// The tests, and the processes they are made of: this executable is also the guard and the worker.
+// The tests, and the processes they are made of: this executable is also the guard, the worker and
+// the step.
 #include <gtest/gtest.h>
 
 #include <string_view>
 
 #include "once/worker.h"
 #include "program/harness.h"
+#include "program/steps.h"
 
 int main(int argc, char** argv) {
   const std::string_view mode = argc > 1 ? argv[1] : "";
   if (mode == "--guard") return once::guard_main(argc, argv);
   if (mode == "--worker") return once::testing::worker_main(argc, argv);
+  if (mode == "--step") return once::testing::step_main(argc, argv);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -26,7 +26,7 @@ class Readme(unittest.TestCase):
 
     def test_the_program_runs_its_task_once_however_often_it_is_started(self):
         first = self.run_here(PROGRAM)
-        self.assertEqual(first.stdout, "#1\nwriting Exactly once (attempt 1)\n", first.stderr)
+        self.assertEqual(first.stdout, "#1\npushing # Exactly once (attempt 1)\n", first.stderr)
         second = self.run_here(PROGRAM)
         self.assertEqual(second.stdout, "#1 duplicate\n", second.stderr)
 

@@ -31,6 +31,7 @@ enum class Seam {
   overlooked,
   wake,
   add_queue,
+  set_queue,
   queues,
   remove_queue,
   join,
@@ -41,10 +42,10 @@ enum class Seam {
   set_retention,
   retire,
 };
-inline constexpr std::array<std::string_view, 19> kSeamNames{
-    "append",     "read", "find",      "swap",          "get",          "fetch", "settle",
-    "overlooked", "wake", "add_queue", "queues",        "remove_queue", "join",  "counts",
-    "unrouted",   "rows", "retention", "set_retention", "retire"};
+inline constexpr std::array<std::string_view, 20> kSeamNames{
+    "append",     "read",     "find",      "swap",      "get",           "fetch",        "settle",
+    "overlooked", "wake",     "add_queue", "set_queue", "queues",        "remove_queue", "join",
+    "counts",     "unrouted", "rows",      "retention", "set_retention", "retire"};
 
 enum class Fault {
   fails,        // nothing happens; store_unavailable, retryable

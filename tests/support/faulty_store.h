@@ -77,10 +77,10 @@ class FaultyStore final : public store::Store {
                                 std::size_t limit) override {
     return call(Seam::overlooked, [&] { return inner_->overlooked(queue, after, limit); });
   }
-  Result<void> wake(std::string_view queue, std::span<const core::Sequence> sequences) override {
+  Result<void> wake(std::string_view queue, std::span<const store::Wake> items) override {
     return call(
-        Seam::wake, [&] { return inner_->wake(queue, sequences); },
-        [&] { return inner_->wake(queue, sequences.first(sequences.size() / 2)); });
+        Seam::wake, [&] { return inner_->wake(queue, items); },
+        [&] { return inner_->wake(queue, items.first(items.size() / 2)); });
   }
 
   std::string uuid() override { return inner_->uuid(); }
@@ -88,6 +88,9 @@ class FaultyStore final : public store::Store {
   Time wall() override { return inner_->wall(); }
   Result<QueueAdded> add_queue(const Queue& queue) override {
     return call(Seam::add_queue, [&] { return inner_->add_queue(queue); });
+  }
+  Result<bool> set_queue(const Queue& queue, const Queue& expected) override {
+    return call(Seam::set_queue, [&] { return inner_->set_queue(queue, expected); });
   }
   Result<std::vector<Queue>> queues() override {
     return call(Seam::queues, [&] { return inner_->queues(); });

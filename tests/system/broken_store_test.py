@@ -61,11 +61,11 @@ class WithTasks(SystemTest):
 
 class Content(WithTasks):
     def test_of_a_newer_version(self):
-        self.set_version(2)
+        self.set_version(99)
         before = self.database.read_bytes()
         self.refused_by_all("newer")
         self.assertEqual(before, self.database.read_bytes())
-        self.set_version(1)
+        self.set_version(2)
         self.unharmed()
 
     def test_that_is_another_programs(self):

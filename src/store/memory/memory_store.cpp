@@ -130,14 +130,15 @@ class MemoryStore final : public Store {
           worker != zone_->workers.end() && worker->second.queue != request.queue)
         return no_queue(request.queue);
       if (request.stop.stop_requested()) return std::vector<Delivery>{};
-      std::vector<Delivery> deliveries = hand_over(*rows, request);
+      const StoreTime looked = zone_->now();
+      std::vector<Delivery> deliveries = hand_over(*rows, request, looked);
       const auto now = steady_clock::now();
       if (!deliveries.empty() || request.limit == 0 || now >= deadline) return deliveries;
       auto until = deadline;
       if (zone_->clock)
         until = std::min(until, now + kClockLook);
-      else if (request.again > 0 && !rows->due.empty())
-        until = std::min(until, now + (rows->due.begin()->first - zone_->now()));
+      else if (const auto next = next_due(*rows, request, looked))
+        until = std::min(until, now + (*next - looked));
       zone_->change.wait_until(lock, request.stop, until,
                                [&, seen = zone_->changes] { return zone_->changes != seen; });
     }
@@ -149,6 +150,11 @@ class MemoryStore final : public Store {
       QueueRows* rows = zone_->queue(item.queue);
       FeedItem* delivered = rows ? answered(*rows, item.sequence, item.handle) : nullptr;
       if (!delivered) continue;
+      if (delivered->order) {
+        // An order that came since waits for a delivery that carries it.
+        if (!delivered->carried_by(number(item.handle))) continue;
+        if (!item.again) delivered->drop_order();
+      }
       std::optional<StoreTime> when;
       if (item.again) when = zone_->now() + *item.again;
       rows->look_at(item.sequence, *delivered, when);
@@ -179,13 +185,20 @@ class MemoryStore final : public Store {
     return page;
   }
 
-  Result<void> wake(std::string_view queue, std::span<const Sequence> sequences) override {
+  Result<void> wake(std::string_view queue, std::span<const Wake> items) override {
     const std::lock_guard lock(zone_->mutex);
     QueueRows* rows = zone_->queue(queue);
     if (!rows) return no_queue(queue);
-    for (const Sequence sequence : sequences)
-      if (const auto item = rows->feed.find(sequence); item != rows->feed.end())
-        rows->look_at(sequence, item->second, zone_->now());
+    for (const Wake& wake : items) {
+      const auto item = rows->feed.find(wake.sequence);
+      if (item == rows->feed.end()) continue;
+      if (wake.order) item->second.keep(*wake.order, zone_->now());
+      StoreTime when = zone_->now();
+      // What was never claimed is still not run before its time.
+      if (!rows->standing(wake.sequence))
+        when = std::max(when, zone_->log.at(wake.sequence).entry.not_before());
+      rows->look_at(wake.sequence, item->second, when);
+    }
     zone_->changed();
     return {};
   }
@@ -217,6 +230,16 @@ class MemoryStore final : public Store {
     }
     return QueueAdded{
         .added = added, .existing = rows.definition, .found = added ? rows.feed.size() : 0};
+  }
+
+  Result<bool> set_queue(const Queue& queue, const Queue& expected) override {
+    const std::lock_guard lock(zone_->mutex);
+    QueueRows* rows = zone_->queue(queue.name);
+    if (!rows) return no_queue(queue.name);
+    if (rows->definition != expected) return false;
+    rows->definition = queue;
+    zone_->changed();
+    return true;
   }
 
   Result<std::vector<Queue>> queues() override {
@@ -257,16 +280,28 @@ class MemoryStore final : public Store {
           State::completed, State::dead, State::cancelled, State::duplicate})
       counts.tasks[state] = 0;
     const StoreTime now = zone_->now();
-    for (const auto& [sequence, item] : rows->feed) {
-      const Stored* stored = rows->standing(sequence);
-      const State state = stored ? stored->record.state : State::waiting;
-      const Duration age = now - (stored ? stored->stamp : zone_->log.at(sequence).at);
+    const auto count = [&](State state, StoreTime since) {
+      const Duration age = now - since;
       ++counts.tasks[state];
       if (state == State::waiting)
         counts.oldest_waiting = std::max(counts.oldest_waiting.value_or(age), age);
       if (state == State::in_doubt)
         counts.oldest_in_doubt = std::max(counts.oldest_in_doubt.value_or(age), age);
+    };
+    for (const auto& [sequence, item] : rows->feed) {
+      const Entry& entry = zone_->log.at(sequence).entry;
+      const Stored* stored = rows->standing(sequence);
+      Row row{.entry = {.appended_at = entry.appended_at, .delay = entry.delay},
+              .order = item.order};
+      if (stored) row.stored = Stored{.record = {.state = stored->record.state}};
+      const State state = state_of(row, now);
+      if (!stored)
+        count(state, entry.not_before());
+      else
+        count(state, state == stored->record.state ? stored->stamp : item.ordered_at);
     }
+    if (rows->definition.ledger)
+      for (const auto& [key, stored] : rows->keys) count(stored.record.state, stored.stamp);
     for (const auto& [number, worker] : zone_->workers)
       if (worker.queue == queue) ++counts.workers;
     return counts;
@@ -286,16 +321,22 @@ class MemoryStore final : public Store {
     for (const auto& [name, queue] : zone_->queues) {
       if (!filter.queue.empty() && name != filter.queue) continue;
       if (after && name < after->queue) continue;
-      const Sequence from = after && name == after->queue ? after->entry.sequence : Sequence{};
-      for (auto it = queue.feed.upper_bound(from); it != queue.feed.end(); ++it) {
-        Row row = row_of(queue, it->first);
-        if (!passes(filter, row)) continue;
-        if (page.rows.size() == limit) {
-          page.more = true;
-          return page;
-        }
-        page.rows.push_back(std::move(row));
+      const Row* last = after && name == after->queue ? after : nullptr;
+      const auto add = [&](Row row) {
+        if (!passes(filter, row)) return true;
+        page.more = page.rows.size() == limit;
+        if (!page.more) page.rows.push_back(std::move(row));
+        return !page.more;
+      };
+      if (queue.definition.ledger) {
+        for (auto it = last ? queue.keys.upper_bound(last->key) : queue.keys.begin();
+             it != queue.keys.end(); ++it)
+          if (!add({.queue = name, .key = it->first, .stored = as_read(&it->second)})) return page;
+        continue;
       }
+      for (auto it = queue.feed.upper_bound(last ? last->entry.sequence : Sequence{});
+           it != queue.feed.end(); ++it)
+        if (!add(row_of(queue, it->first))) return page;
     }
     return page;
   }
@@ -314,6 +355,7 @@ class MemoryStore final : public Store {
   Result<RetirePage> retire(Sequence after, std::size_t limit) override {
     const std::lock_guard lock(zone_->mutex);
     RetirePage page;
+    if (!after) retire_alone(page.retired);
     auto it = zone_->log.upper_bound(after);
     for (std::size_t looked = 0; looked < limit && it != zone_->log.end(); ++looked) {
       page.next = it->first;
@@ -345,9 +387,11 @@ class MemoryStore final : public Store {
                                                                .body = item.body,
                                                                .headers = item.headers,
                                                                .digest = item.digest,
-                                                               .published_at = zone_->wall()},
+                                                               .published_at = zone_->wall(),
+                                                               .appended_at = now,
+                                                               .delay = item.delay,
+                                                               .lives = item.lives},
                                                      .nonce = item.nonce,
-                                                     .at = now,
                                                      .stage_since = now};
     for (auto& [name, rows] : zone_->queues) route(rows, row);
     return answer(AppendVerdict::accepted, row.entry);
@@ -355,22 +399,30 @@ class MemoryStore final : public Store {
 
   Appended answer(AppendVerdict verdict, const Entry& entry) const {
     const bool unrouted =
-        std::none_of(zone_->queues.begin(), zone_->queues.end(), [&](const auto& queue) {
-          return core::matches(queue.second.definition.topic, entry.topic);
-        });
+        std::none_of(zone_->queues.begin(), zone_->queues.end(),
+                     [&](const auto& queue) { return queue.second.matches(entry.topic); });
     return {.verdict = verdict,
             .sequence = entry.sequence,
             .digest = entry.digest,
             .unrouted = unrouted};
   }
 
-  // Gives the entry to the queue when it is one of the queue's. Its first time is now, so that the
-  // feed goes by sequence among the fresh and no retry waits for all of them.
+  // Gives the entry to the queue when it is one of the queue's. Its first time is now or its
+  // not-before, so that the feed goes by sequence among the fresh and no retry waits for all of
+  // them.
   void route(QueueRows& rows, const LogRow& row) {
     const Sequence sequence = row.entry.sequence;
     if (rows.definition.from && sequence.value < *rows.definition.from) return;
-    if (!core::matches(rows.definition.topic, row.entry.topic)) return;
-    rows.look_at(sequence, rows.feed[sequence], zone_->now());
+    if (!rows.matches(row.entry.topic)) return;
+    rows.look_at(sequence, rows.feed[sequence], std::max(zone_->now(), row.entry.not_before()));
+  }
+
+  static bool stands_elsewhere_already(const QueueRows& rows, const Swap& item) {
+    const Sequence sequence = item.record.sequence;
+    if (item.at.kind == Address::Kind::entry) return rows.key_of.contains(sequence);
+    const auto own = rows.entries.find(sequence);
+    return item.at.kind == Address::Kind::task && own != rows.entries.end() &&
+           core::settled(own->second.record.state);
   }
 
   Result<Swapped> swap_one(const Swap& item) {
@@ -379,10 +431,34 @@ class MemoryStore final : public Store {
     const Stored* current = rows->find(item.at);
     if ((current ? current->revision : Revision{}) != item.expected)
       return Swapped{.written = false, .current = as_read(current)};
+    if (!current && !has_place(*rows, item))
+      return Error{
+          .code = Code::not_found,
+          .message = "there is no task '" + item.at.key + "' in the log: nothing was recorded"};
+    if (!current && stands_elsewhere_already(*rows, item))
+      return stands_elsewhere(item.record.sequence);
     Stored stored = zone_->write(*rows, item.at, item.record);
-    // Also by the handle of an earlier hand-over: nobody has written since, so the record decides.
-    if (!item.handle.empty()) zone_->follow(*rows, item.at.sequence, stored);
+    if (!item.handle.empty()) answer_delivery(*rows, item, stored);
     return Swapped{.written = true, .current = std::move(stored)};
+  }
+
+  // A record that is to be about an entry must name one.
+  bool has_place(const QueueRows& rows, const Swap& item) const {
+    if (item.at.kind != Address::Kind::task || rows.definition.ledger) return true;
+    if (item.record.sequence || item.at.sequence) return true;
+    return rows.definition.key.empty() && zone_->ids.contains(item.at.key);
+  }
+
+  // Also by the handle of an earlier hand-over: nobody has written since, so the record decides.
+  void answer_delivery(QueueRows& rows, const Swap& item, const Stored& stored) {
+    const auto delivered = rows.feed.find(item.at.sequence);
+    if (delivered == rows.feed.end()) return;
+    const bool its_own =
+        item.at.kind == Address::Kind::entry || stored.record.sequence == item.at.sequence;
+    if (delivered->second.carried_by(number(item.handle)) &&
+        (its_own || !core::look_again(stored.record)))
+      delivered->second.drop_order();
+    zone_->follow(rows, item.at.sequence, stored);
   }
 
   std::optional<Stored> as_read(const Stored* stored) const {
@@ -400,8 +476,17 @@ class MemoryStore final : public Store {
                : nullptr;
   }
 
-  std::vector<Delivery> hand_over(QueueRows& rows, const Fetch& request) {
-    const StoreTime now = zone_->now();
+  // When something is due next of which the request may be handed more.
+  static std::optional<StoreTime> next_due(const QueueRows& rows, const Fetch& request,
+                                           StoreTime now) {
+    if (rows.definition.paused) return std::nullopt;
+    for (auto it = rows.due.upper_bound({now, Sequence{UINT64_MAX}}); it != rows.due.end(); ++it)
+      if (request.again > 0 || rows.feed.at(it->second).delivery == 0) return it->first;
+    return std::nullopt;
+  }
+
+  std::vector<Delivery> hand_over(QueueRows& rows, const Fetch& request, StoreTime now) {
+    if (rows.definition.paused) return {};
     std::vector<Sequence> ready;
     std::size_t again = 0;
     for (auto it = rows.due.begin();
@@ -420,17 +505,26 @@ class MemoryStore final : public Store {
     FeedItem& item = rows.feed.at(sequence);
     item.delivery = ++zone_->last_delivery;
     Delivery delivery{.entry = zone_->log.at(sequence).entry,
-                      .handle = std::to_string(item.delivery)};
+                      .handle = std::to_string(item.delivery),
+                      .order = item.order};
+    if (item.order && item.carried == 0) item.carried = item.delivery;
     rows.look_at(sequence, item, now + rows.definition.lease);
 
+    if (const auto own = rows.entries.find(sequence);
+        own != rows.entries.end() && core::settled(own->second.record.state)) {
+      delivery.stored = as_read(&own->second);
+      return delivery;
+    }
     const auto at = claimer ? claimer->address(delivery.entry) : std::nullopt;
     if (!at) return delivery;
     delivery.stored = as_read(rows.find(*at));
     const auto claim = claimer->claim(delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
+                                      delivery.order ? &*delivery.order : nullptr,
                                       {.store = now, .wall = zone_->wall()});
     if (!claim) return delivery;
     delivery.stored = zone_->write(rows, *at, *claim);
     delivery.claimed = true;
+    if (claim->sequence == sequence) item.drop_order();
     zone_->follow(rows, sequence, *delivery.stored);
     return delivery;
   }
@@ -439,6 +533,8 @@ class MemoryStore final : public Store {
     Row row{.entry = zone_->log.at(sequence).entry, .queue = rows.definition.name};
     row.entry.body.reset();
     row.stored = as_read(rows.standing(sequence));
+    row.own = rows.entries.contains(sequence);
+    row.order = rows.feed.at(sequence).order;
     if (const auto key = rows.key_of.find(sequence); key != rows.key_of.end())
       row.key = key->second;
     else if (rows.definition.key.empty())
@@ -446,11 +542,22 @@ class MemoryStore final : public Store {
     return row;
   }
 
-  static bool passes(const RowFilter& filter, const Row& row) {
-    const State state = row.stored ? row.stored->record.state : State::waiting;
+  bool passes(const RowFilter& filter, const Row& row) {
     const Time since = row.stored ? row.stored->record.since : row.entry.published_at;
-    return (!filter.state || *filter.state == state) && (!filter.since || since >= *filter.since) &&
+    return (!filter.state || *filter.state == state_of(row, zone_->now())) &&
+           (!filter.since || since >= *filter.since) &&
            (filter.topic.empty() || core::matches(filter.topic, row.entry.topic));
+  }
+
+  void retire_alone(Retired& retired) {
+    const StoreTime now = zone_->now();
+    for (auto& [name, rows] : zone_->queues) {
+      if (!rows.definition.ledger) continue;
+      retired.records += std::erase_if(rows.keys, [&](const auto& record) {
+        const Stored& stored = record.second;
+        return core::may_forget_alone({stored.record.state, stored.stamp}, zone_->ages, now);
+      });
+    }
   }
 
   void retire_one(LogRow& row, Retired& retired) {
@@ -461,7 +568,7 @@ class MemoryStore final : public Store {
       if (!rows.feed.contains(sequence)) continue;
       const Stored* stored = rows.standing(sequence);
       standings.push_back(stored ? core::Standing{stored->record.state, stored->stamp}
-                                 : core::Standing{State::waiting, row.at});
+                                 : core::Standing{State::waiting, row.entry.appended_at});
     }
     switch (core::may_forget(row.stage, row.stage_since, standings, zone_->ages, now)) {
       case core::Forget::nothing: return;

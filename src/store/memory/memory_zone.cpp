@@ -3,7 +3,18 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/names.h"
+
 namespace once::store::memory {
+
+void FeedItem::keep(core::Order wanted, StoreTime now) {
+  if (order) return;
+  order = std::move(wanted);
+  ordered_at = now;
+  carried = 0;
+}
+
+void FeedItem::drop_order() { order.reset(); }
 
 void QueueRows::look_at(Sequence sequence, FeedItem& item, std::optional<StoreTime> when) {
   if (item.due) due.erase({*item.due, sequence});
@@ -33,6 +44,10 @@ const Stored* QueueRows::standing(Sequence sequence) const {
   if (const auto own = entries.find(sequence); own != entries.end()) return &own->second;
   const auto key = key_of.find(sequence);
   return key == key_of.end() ? nullptr : &keys.at(key->second);
+}
+
+bool QueueRows::matches(std::string_view topic) const {
+  return !definition.ledger && core::matches(definition.topic, topic);
 }
 
 void QueueRows::put(const Address& at, Stored stored) {
@@ -99,6 +114,7 @@ void MemoryZone::follow(QueueRows& rows, Sequence sequence, const Stored& stored
   std::optional<StoreTime> when;
   if (const auto again = core::look_again(stored.record)) when = stored.stamp + *again;
   if (stored.record.state == State::running && gone(stored.record)) when = now();
+  if (item->second.order && !when) when = now();
   rows.look_at(sequence, item->second, when);
   changed();
 }

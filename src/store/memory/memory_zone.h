@@ -19,7 +19,6 @@ namespace once::store::memory {
 struct LogRow {
   Entry entry{};
   Nonce nonce{};
-  StoreTime at{};  // when it was appended
   core::Stage stage = core::Stage::whole;
   StoreTime stage_since{};
 };
@@ -28,6 +27,15 @@ struct LogRow {
 struct FeedItem {
   std::optional<StoreTime> due{};  // to be handed over from then on; none: done with
   std::uint64_t delivery{};        // the last hand-over; zero: none yet
+  std::optional<core::Order> order{};
+  StoreTime ordered_at{};
+  std::uint64_t carried{};  // the first hand-over that carried the order; zero: none yet
+
+  void keep(core::Order wanted, StoreTime now);  // unless there is one
+  bool carried_by(std::uint64_t hand_over) const {
+    return order && carried != 0 && hand_over >= carried;
+  }
+  void drop_order();
 };
 
 struct QueueRows {
@@ -44,6 +52,7 @@ struct QueueRows {
   const Stored* find(const Address& at) const;
   // The record that says how the entry stands: its own, or the one of its key that is bound to it.
   const Stored* standing(Sequence sequence) const;
+  bool matches(std::string_view topic) const;
   void put(const Address& at, Stored stored);
   void forget_records(Sequence sequence);
 };
@@ -67,7 +76,8 @@ class MemoryZone {
 
   // Writes over whatever is there, stamps it, and answers what is stored now.
   Stored write(QueueRows& rows, const Address& at, const Record& record);
-  // Makes the feed follow a record: when to look at its entry again.
+  // Makes the feed follow a record: when to look at its entry again. An order that is left is
+  // looked at whatever the record says.
   void follow(QueueRows& rows, Sequence sequence, const Stored& stored);
   void leave(Member member);
   // Wakes every waiting fetch.

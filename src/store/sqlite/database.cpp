@@ -99,9 +99,10 @@ void WriteTransaction::flush_tallies() {
            " tail = max(tail, ?4), matched = matched + ?5, waiting = waiting + ?6,"
            " running = running + ?7, retrying = retrying + ?8, in_doubt = in_doubt + ?9,"
            " completed = completed + ?10, dead = dead + ?11, cancelled = cancelled + ?12,"
-           " duplicate = duplicate + ?13 WHERE qid = ?1")
+           " duplicate = duplicate + ?13, longest_lease = max(longest_lease, ?14)"
+           " WHERE qid = ?1")
         .bind(queue.qid, tally.cursor, tally.first_match, tally.last_match, tally.matched, more[1],
-              more[2], more[3], more[4], more[5], more[6], more[7], more[8])
+              more[2], more[3], more[4], more[5], more[6], more[7], more[8], tally.longest_lease)
         .run();
   }
 }

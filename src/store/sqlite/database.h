@@ -37,6 +37,7 @@ struct Tally {
   std::int64_t matched = 0;
   std::int64_t first_match = 0;          // of the entries that were added
   std::int64_t last_match = 0;           // of them
+  std::int64_t longest_lease = 0;        // of the claims that were written
   std::optional<std::int64_t> cursor{};  // where it is now
   std::optional<bool> has_pending{};     // whether the queue may have pending rows; none: not known
   bool changed = false;

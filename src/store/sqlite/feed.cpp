@@ -1,7 +1,9 @@
 // The feed, derived from the other tables: what is fresh lies behind the queue's cursor, what comes
-// again is due in the ledger, and what was handed over without a record of its own is pending.
+// again is due in the ledger, and what was handed over without a record of its own is pending. So is
+// from the beginning what is to wait for its not-before, and what a person's order waits for.
 #include <algorithm>
 
+#include "store/sqlite/failure.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
 
@@ -28,6 +30,12 @@ Outlook look(ReadTransaction& transaction, const Fetch& request) {
   const KnownQueue& queue = transaction.queues().get(request.queue);
   Connection& db = transaction.db();
   Outlook outlook;
+  if (queue.definition.paused || queue.alone()) return outlook;
+  const auto consider = [&](Query& query) {
+    if (!query.step()) return;
+    const StoreTime due = store_time(query.integer(0));
+    outlook.next = std::min(outlook.next.value_or(due), due);
+  };
   bool running = false;
   {
     Query query = db.query("SELECT tail > cursor, running > 0 FROM queue WHERE qid = ?1");
@@ -36,16 +44,21 @@ Outlook look(ReadTransaction& transaction, const Fetch& request) {
       running = query.integer(1) != 0;
     }
   }
-  if (request.again == 0) return outlook;
   {
-    Query query = db.query(
-        "SELECT min(due) FROM (SELECT * FROM (SELECT due FROM ledger WHERE qid = ?1 AND due IS NOT"
-        " NULL ORDER BY due LIMIT 1) UNION ALL SELECT * FROM (SELECT due FROM pending WHERE"
-        " qid = ?1 ORDER BY due LIMIT 1))");
-    if (query.bind(queue.qid).step() && !query.null(0)) outlook.next = store_time(query.integer(0));
+    Query query =
+        db.query("SELECT due FROM pending WHERE qid = ?1 AND first = 1 ORDER BY due LIMIT 1");
+    consider(query.bind(queue.qid));
+  }
+  if (request.again > 0) {
+    Query ledger =
+        db.query("SELECT due FROM ledger WHERE qid = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1");
+    consider(ledger.bind(queue.qid));
+    Query pending =
+        db.query("SELECT due FROM pending WHERE qid = ?1 AND first = 0 ORDER BY due LIMIT 1");
+    consider(pending.bind(queue.qid));
   }
   if (outlook.next && *outlook.next <= transaction.now()) outlook.ready = true;
-  if (running) {
+  if (running && request.again > 0) {
     for (const Member member : members_of(db, queue))
       (transaction.holders().gone(member) ? outlook.someone_gone : outlook.others_run) = true;
   }
@@ -66,9 +79,11 @@ class HandOver {
   std::vector<Delivery> run(bool someone_gone) {
     if (request_.stop.stop_requested()) return {};  // while we waited for the lock
     if (request_.member) check_member();
+    if (queue_.definition.paused) return {};
     if (someone_gone) clear_gone(transaction_, queue_);
     deliveries_.reserve(std::min<std::size_t>(request_.limit, 1024));
-    for (const Sequence sequence : due_again()) hand_over_again(sequence);
+    for (const Sequence sequence : due_again()) hand_over_known(sequence);
+    for (const Sequence sequence : due_first()) hand_over_known(sequence);
     hand_over_fresh();
     return std::move(deliveries_);
   }
@@ -101,22 +116,38 @@ class HandOver {
     collect("SELECT place FROM ledger WHERE qid = ?1 AND due <= ?2 ORDER BY due, place LIMIT ?3",
             true);
     if (sequences.size() < most)
-      collect("SELECT sequence FROM pending WHERE qid = ?1 AND due <= ?2 ORDER BY due LIMIT ?3",
-              false);
+      collect(
+          "SELECT sequence FROM pending WHERE qid = ?1 AND first = 0 AND due <= ?2"
+          " ORDER BY due LIMIT ?3",
+          false);
     return sequences;
   }
 
-  void hand_over_again(Sequence sequence) {
-    std::optional<Entry> entry;
-    {
-      Query query =
-          transaction_.db().query("SELECT " ONCE_ENTRY_COLUMNS " FROM log WHERE sequence = ?1");
-      if (query.bind(sequence).step()) entry = entry_from(query);
-    }
-    if (entry) {
-      hand_over(std::move(*entry), false);
-      return;
-    }
+  // What has never been handed over, and whose not-before has come.
+  std::vector<Sequence> due_first() {
+    std::vector<Sequence> sequences;
+    if (deliveries_.size() >= request_.limit) return sequences;
+    Query query = transaction_.db().query(
+        "SELECT sequence FROM pending WHERE qid = ?1 AND first = 1 AND due <= ?2"
+        " ORDER BY due, sequence LIMIT ?3");
+    query.bind(queue_.qid, now_, static_cast<std::uint64_t>(request_.limit - deliveries_.size()));
+    while (query.step()) sequences.push_back({query.number(0)});
+    return sequences;
+  }
+
+  void hand_over_known(Sequence sequence) {
+    bool known = false;
+    unless_damaged(sequence, [&] {
+      std::optional<Entry> entry;
+      {
+        Query query =
+            transaction_.db().query("SELECT " ONCE_ENTRY_COLUMNS " FROM log WHERE sequence = ?1");
+        known = query.bind(sequence).step();
+        if (known) entry = entry_from(query);
+      }
+      if (entry) hand_over(std::move(*entry), false, read_order(transaction_, queue_, sequence));
+    });
+    if (known) return;
     // Nothing to hand over: the log has forgotten it.
     const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
     for (const auto& row : {rows.task, rows.own})
@@ -137,8 +168,10 @@ class HandOver {
     }
     if (cursor >= tail) return;
     const bool without_rows = queue_.by_id() && no_rows_between(cursor, tail);
-    TopicFilter wanted(queue_.definition.topic);
-    // What had lost its body before this queue came was settled without it.
+    const bool ordered = orders_after(cursor);
+    TopicFilter wanted(queue_.definition);
+    // What had lost its body before this queue came was settled without it. What has a delay is
+    // pending from the beginning.
     Query query = transaction_.db().query(
         "SELECT " ONCE_ENTRY_COLUMNS
         ", stage FROM log WHERE sequence > ?1 AND sequence <= ?2 ORDER BY sequence");
@@ -151,12 +184,44 @@ class HandOver {
       }
       ++scanned;
       cursor = query.integer(0);
-      if (query.integer(kEntryColumns) == 0 && wanted.matches(query.bytes(2)))
-        hand_over(entry_from(query), without_rows);
+      if (query.integer(kEntryColumns) != 0 || !query.null(kDelayColumn)) continue;
+      if (!wanted.matches(query.bytes(2))) continue;
+      const Sequence sequence{query.number(0)};
+      if (ordered && pending_due(transaction_, queue_, sequence)) continue;
+      unless_damaged(sequence, [&] { hand_over(entry_from(query), without_rows, std::nullopt); });
     }
     Tally& tally = transaction_.tally(queue_);
     tally.cursor = cursor;
     tally.changed = true;
+  }
+
+  // A person's order may come before the feed does; then the entry is pending too.
+  bool orders_after(std::int64_t cursor) {
+    Query query = transaction_.db().query(
+        "SELECT 1 FROM pending INDEXED BY pending_wake WHERE qid = ?1 AND sequence > ?2"
+        " AND wake IS NOT NULL LIMIT 1");
+    return query.bind(queue_.qid, cursor).step();
+  }
+
+  // A record that cannot be read keeps nobody from the others: its entry is put off for a lease.
+  // Who asks for the record hears the error.
+  template <class HandOverOne>
+  void unless_damaged(Sequence sequence, HandOverOne hand_over_one) {
+    try {
+      hand_over_one();
+    } catch (const StatementFailure&) {
+      throw;
+    } catch (const Failure&) {
+      put_off(sequence);
+    }
+  }
+
+  void put_off(Sequence sequence) {
+    const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
+    for (const auto& row : {rows.task, rows.own})
+      if (row && row->due) set_due(transaction_, *row, pushed_);
+    if (!rows.watched() || pending_due(transaction_, queue_, sequence))
+      set_pending(transaction_, queue_, sequence, pushed_);
   }
 
   // Almost always so, and then the ledger need not be asked entry by entry.
@@ -169,48 +234,60 @@ class HandOver {
                 .step();
   }
 
-  void hand_over(Entry entry, bool without_rows) {
-    Delivery delivery{.entry = std::move(entry)};
+  void hand_over(Entry entry, bool without_rows, std::optional<core::Order> order) {
+    Delivery delivery{.entry = std::move(entry), .order = std::move(order)};
     const Sequence sequence = delivery.entry.sequence;
     const auto at = request_.claimer ? request_.claimer->address(delivery.entry) : std::nullopt;
     std::optional<EntryRows> rows;
+    std::optional<Spot> spot;
     if (at) {
-      Spot spot = without_rows ? free_spot(queue_, *at) : find_spot(transaction_.db(), queue_, *at);
-      if (const auto& current = spot.current())
+      spot.emplace(without_rows ? free_spot(queue_, *at)
+                                : find_spot(transaction_.db(), queue_, *at));
+      if (spot->place && sequence_at(*spot->place) == sequence) rows = spot->rows;
+    }
+    if (!rows) rows = read_rows(transaction_.db(), queue_, sequence);
+    if (rows->own && core::settled(rows->own->state)) {
+      delivery.stored = read_record(transaction_.db(), *rows->own, transaction_.holders());
+    } else if (spot) {
+      if (const auto& current = spot->current())
         delivery.stored = read_record(transaction_.db(), *current, transaction_.holders());
       auto record =
           request_.claimer->claim(delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
+                                  delivery.order ? &*delivery.order : nullptr,
                                   {.store = now_, .wall = transaction_.wall()});
       if (record) {
-        Put written = put(transaction_, queue_, spot, std::move(*record));
+        Put written = put(transaction_, queue_, *spot, std::move(*record));
         delivery.stored = std::move(written.stored);
         delivery.claimed = true;
         if (sequence_at(written.place) == sequence) {
           drop_pending(transaction_, queue_, sequence);
-          if (spot.rows.own && spot.rows.own->due)
-            set_due(transaction_, *spot.rows.own, std::nullopt);
+          if (spot->rows.own && spot->rows.own->due)
+            set_due(transaction_, *spot->rows.own, std::nullopt);
           delivery.handle = handle_of(written.due.value_or(now_));
           deliveries_.push_back(std::move(delivery));
           return;
         }
       }
-      if (spot.place && sequence_at(*spot.place) == sequence) rows = spot.rows;
     }
-    if (!rows) rows = read_rows(transaction_.db(), queue_, sequence);
-    delivery.handle = handle_of(keep_from_others(sequence, *rows));
+    const StoreTime until = keep_from_others(sequence, *rows, delivery.order.has_value());
+    delivery.handle = handle_of(until);
     deliveries_.push_back(std::move(delivery));
   }
 
   // Nobody else is handed the entry for a lease. Answers until when.
-  StoreTime keep_from_others(Sequence sequence, const EntryRows& rows) {
-    if (const LedgerRow* watched = rows.watched()) {
-      const StoreTime until = no_later_than_lease(transaction_, *watched, pushed_);
+  StoreTime keep_from_others(Sequence sequence, const EntryRows& rows, bool ordered) {
+    StoreTime until = pushed_;
+    const LedgerRow* watched = rows.watched();
+    if (watched) {
+      until = no_later_than_lease(transaction_, *watched, pushed_);
       set_due(transaction_, *watched, until);
-      drop_pending(transaction_, queue_, sequence);
-      return until;
     }
-    set_pending(transaction_, queue_, sequence, pushed_);
-    return pushed_;
+    if (watched && !ordered)
+      drop_pending(transaction_, queue_, sequence);
+    else
+      set_pending(transaction_, queue_, sequence, until);
+    if (ordered) carry_order(transaction_, queue_, sequence, until);
+    return until;
   }
 
   WriteTransaction& transaction_;
@@ -220,6 +297,36 @@ class HandOver {
   const StoreTime pushed_;
   std::vector<Delivery> deliveries_{};
 };
+
+// --- Waking ---------------------------------------------------------------------------------
+
+void wake_one(WriteTransaction& transaction, const KnownQueue& queue, const Wake& item) {
+  std::optional<StoreTime> not_before;  // of an entry that is to wait for it
+  bool fresh = false;                   // behind the cursor
+  {
+    Query query = transaction.db().query(
+        "SELECT topic, appended_at + delay, sequence > (SELECT cursor FROM queue WHERE qid = ?1)"
+        " FROM log WHERE sequence = ?2");
+    if (!query.bind(queue.qid, item.sequence).step()) return;
+    if (!queue.has(query.bytes(0), item.sequence.value)) return;
+    if (!query.null(1)) not_before = store_time(query.integer(1));
+    fresh = query.integer(2) != 0;
+  }
+  const StoreTime now = transaction.now();
+  const EntryRows rows = read_rows(transaction.db(), queue, item.sequence);
+  const LedgerRow* standing = rows.standing();
+  // What was never claimed is still not run before its time.
+  const StoreTime due = standing ? now : std::max(now, not_before.value_or(now));
+  if (standing && !core::settled(standing->state)) set_due(transaction, *standing, now);
+  if (item.order)
+    keep_order(transaction, queue, item.sequence, *item.order, due);
+  else if (due > now)
+    schedule(transaction, queue, item.sequence, due);
+  else if (fresh && !not_before)
+    return;  // it is handed over anyway
+  else if (!standing || core::settled(standing->state))
+    set_pending(transaction, queue, item.sequence, now);
+}
 
 }  // namespace
 
@@ -266,10 +373,14 @@ Result<void> SqliteStore::settle(std::span<const Settlement> items) {
         std::optional<StoreTime> again;
         if (item.again) again = no_later_than_lease(transaction, *watched, now + *item.again);
         set_due(transaction, *watched, again);
+        if (again)
+          carry_again(transaction, *queue, item.sequence, item.handle, *again);
+        else
+          drop_answered(transaction, *queue, item.sequence, item.handle);
       } else if (item.again) {
         set_pending(transaction, *queue, item.sequence, now + *item.again);
       } else {
-        drop_pending(transaction, *queue, item.sequence);
+        drop_answered(transaction, *queue, item.sequence, item.handle);
       }
     }
   });
@@ -280,7 +391,7 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
   return database_->read([&](ReadTransaction& transaction) {
     const KnownQueue& queue = transaction.queues().get(name);
     Connection& db = transaction.db();
-    TopicFilter wanted(queue.definition.topic);
+    TopicFilter wanted(queue.definition);
     Overlooked page{.settled = after};
     if (limit == 0) return page;
     const std::uint64_t first = queue.first() > 0 ? queue.first() - 1 : 0;
@@ -288,7 +399,8 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
     // keeps the read short.
     Query query = db.query(
         "SELECT l.sequence, l.topic, l.stage, p.due IS NOT NULL, g.place IS NOT NULL, g.due IS NOT"
-        " NULL, g.state FROM (SELECT sequence, topic, stage FROM log WHERE sequence > ?2"
+        " NULL, g.state, p.first = 1 FROM (SELECT sequence, topic, stage FROM log WHERE sequence > "
+        "?2"
         "  AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1) ORDER BY sequence LIMIT ?3) l"
         " LEFT JOIN pending p ON p.qid = ?1 AND p.sequence = l.sequence"
         " LEFT JOIN ledger g ON g.place BETWEEN ?4 + l.sequence * 2 AND ?4 + l.sequence * 2 + 1"
@@ -299,6 +411,7 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
       Sequence sequence{};
       bool open = false;     // it is the queue's, and not settled
       bool watched = false;  // the feed looks at it again
+      bool scheduled = false;
     };
     bool all_settled = true;
     std::size_t scanned = 0;
@@ -306,7 +419,8 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
     // True: the page is full.
     const auto take = [&] {
       if (!last) return false;
-      all_settled = all_settled && !last->open;
+      // What is scheduled for next year must not have everything behind it read again and again.
+      all_settled = all_settled && (!last->open || last->scheduled);
       if (all_settled) page.settled = last->sequence;
       if (!last->open || last->watched) return false;
       if (page.sequences.size() == limit) {
@@ -325,6 +439,7 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
       }
       const bool settled =
           query.integer(4) != 0 && core::settled(static_cast<State>(query.integer(6)));
+      last->scheduled = query.integer(4) == 0 && query.integer(7) != 0;
       last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;
       // Of two rows the entry's own comes last, and says how it stands.
       last->open = query.integer(2) == 0 && !settled && wanted.matches(query.bytes(1));
@@ -335,26 +450,10 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
   });
 }
 
-Result<void> SqliteStore::wake(std::string_view name, std::span<const Sequence> sequences) {
+Result<void> SqliteStore::wake(std::string_view name, std::span<const Wake> items) {
   return database_->write([&](WriteTransaction& transaction) {
     const KnownQueue& queue = transaction.queues().get(name);
-    TopicFilter wanted(queue.definition.topic);
-    for (const Sequence sequence : sequences) {
-      {
-        // Behind the cursor it is fresh, and handed over anyway.
-        Query query = transaction.db().query(
-            "SELECT topic FROM log WHERE sequence = ?2"
-            " AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1)");
-        if (!query.bind(queue.qid, sequence).step()) continue;
-        if (sequence.value < queue.first() || !wanted.matches(query.bytes(0))) continue;
-      }
-      const EntryRows rows = read_rows(transaction.db(), queue, sequence);
-      const LedgerRow* standing = rows.standing();
-      if (standing && !core::settled(standing->state))
-        set_due(transaction, *standing, transaction.now());
-      else
-        set_pending(transaction, queue, sequence, transaction.now());
-    }
+    for (const Wake& item : items) wake_one(transaction, queue, item);
   });
 }
 

@@ -8,10 +8,10 @@ namespace {
 // What an answered delivery leaves of its pending row, now that the record says when to look again.
 void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, const Swap& item,
                      const Put& written) {
-  const Sequence sequence = item.at.sequence;
-  if (item.at.kind == Address::Kind::lone || !sequence) return;
+  if (written.place < 0) return;
+  const Sequence sequence = item.at.sequence ? item.at.sequence : sequence_at(written.place);
   if (sequence_at(written.place) == sequence) {
-    drop_pending(transaction, queue, sequence);
+    drop_answered(transaction, queue, sequence, item.handle);
   } else if (!item.handle.empty()) {
     // The record of its key is bound to another entry; this one goes by it.
     const auto pending = pending_due(transaction, queue, sequence);
@@ -19,7 +19,7 @@ void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, con
     if (const auto again = core::look_again(item.record))
       set_pending(transaction, queue, sequence, transaction.now() + *again);
     else
-      drop_pending(transaction, queue, sequence);
+      drop_answered(transaction, queue, sequence, item.handle);
   }
 }
 

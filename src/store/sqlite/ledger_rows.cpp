@@ -60,7 +60,7 @@ bool may_have_pending(WriteTransaction& transaction, const KnownQueue& queue) {
 // Where a record goes that has no place yet.
 Place new_place(WriteTransaction& transaction, const KnownQueue& queue, const Address& at,
                 const Record& record) {
-  if (at.kind == Address::Kind::lone) return -++transaction.zone.last_lone;
+  if (at.kind == Address::Kind::lone || queue.alone()) return -++transaction.zone.last_lone;
   const Sequence sequence = record.sequence ? record.sequence : at.sequence;
   if (!sequence)
     throw Failure(
@@ -89,10 +89,7 @@ Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders) {
 Spot find_spot(Connection& db, const KnownQueue& queue, const Address& at) {
   Spot spot{.at = at};
   switch (at.kind) {
-    case Address::Kind::lone:
-      spot.place = keyed_place(db, queue, kKindLone, at.key);
-      if (spot.place) spot.rows = rows_between(db, *spot.place, *spot.place);
-      return spot;
+    case Address::Kind::lone: spot.place = keyed_place(db, queue, kKindLone, at.key); break;
     case Address::Kind::entry: spot.place = place_of(queue.qid, at.sequence, true); break;
     case Address::Kind::task:
       if (!queue.by_id())
@@ -103,7 +100,9 @@ Spot find_spot(Connection& db, const KnownQueue& queue, const Address& at) {
         spot.place = place_of(queue.qid, *sequence);
       break;
   }
-  if (spot.place) spot.rows = read_rows(db, queue, sequence_at(*spot.place));
+  if (!spot.place) return spot;
+  spot.rows = *spot.place < 0 ? rows_between(db, *spot.place, *spot.place)
+                              : read_rows(db, queue, sequence_at(*spot.place));
   return spot;
 }
 
@@ -120,7 +119,8 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
 
   Put result{.place = spot.place ? *spot.place : new_place(transaction, queue, at, record)};
   std::optional<EntryRows> there;
-  if (!spot.place && !lone) {
+  const bool of_entry = result.place > 0;
+  if (!spot.place && of_entry) {
     there = read_rows(db, queue, sequence_at(result.place));
     if (there->task)
       throw Failure({.code = Code::invalid_input,
@@ -128,12 +128,22 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
                                 " has another key: nothing was recorded under '" + at.key + "'"});
   }
   const EntryRows& rows = there ? *there : spot.rows;
+  // One entry stands in one place: under its key, or by itself.
+  if (of_entry && !spot.current()) {
+    if (own && rows.task) throw Failure(stands_elsewhere(sequence_at(result.place)));
+    if (!own && rows.own && core::settled(rows.own->state))
+      throw Failure(stands_elsewhere(sequence_at(result.place)));
+  }
 
   const StoreTime now = transaction.now();
   const Revision revision{++transaction.zone.last_revision};
   const bool gone = transaction.holders().gone(record, now);
-  if (const auto again = core::look_again(record); again && !lone)
+  if (const auto again = core::look_again(record); again && of_entry)
     result.due = gone ? now : now + *again;
+  if (record.state == State::running && of_entry) {
+    auto& longest = transaction.tally(queue).longest_lease;
+    longest = std::max<std::int64_t>(longest, record.lease.count());
+  }
 
   const std::string bytes = encoding::encode(record);
   if (spot.current()) {
@@ -177,12 +187,27 @@ void set_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequenc
                  StoreTime due) {
   transaction.db()
       .query(
-          "INSERT INTO pending (qid, sequence, due) VALUES (?1, ?2, ?3)"
-          " ON CONFLICT (qid, sequence) DO UPDATE SET due = excluded.due")
+          "INSERT INTO pending (qid, sequence, due, first) VALUES (?1, ?2, ?3, 0)"
+          " ON CONFLICT (qid, sequence) DO UPDATE SET due = excluded.due, first = 0")
       .bind(queue.qid, sequence, due)
       .run();
   transaction.tally(queue).has_pending = true;
   transaction.due_at(due);
+}
+
+void schedule(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+              StoreTime due) {
+  insert_scheduled(transaction.db(), queue.qid, sequence, due);
+  transaction.tally(queue).has_pending = true;
+  transaction.due_at(due);
+}
+
+void insert_scheduled(Connection& db, std::int64_t qid, Sequence sequence, StoreTime due) {
+  db.query(
+        "INSERT INTO pending (qid, sequence, due, first) VALUES (?1, ?2, ?3, 1)"
+        " ON CONFLICT (qid, sequence) DO NOTHING")
+      .bind(qid, sequence, due)
+      .run();
 }
 
 void drop_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence) {
@@ -190,6 +215,66 @@ void drop_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequen
   transaction.db()
       .query("DELETE FROM pending WHERE qid = ?1 AND sequence = ?2")
       .bind(queue.qid, sequence)
+      .run();
+}
+
+void drop_answered(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                   const std::string& handle) {
+  if (!may_have_pending(transaction, queue)) return;
+  Connection& db = transaction.db();
+  db.query(
+        "DELETE FROM pending WHERE qid = ?1 AND sequence = ?2"
+        " AND (wake IS NULL OR CAST(handed AS TEXT) = ?3)")
+      .bind(queue.qid, sequence, std::string_view(handle))
+      .run();
+  if (db.changes() > 0) return;
+  db.query("UPDATE pending SET first = 0 WHERE qid = ?1 AND sequence = ?2 AND first = 1")
+      .bind(queue.qid, sequence)
+      .run();
+}
+
+std::optional<core::Order> read_order(WriteTransaction& transaction, const KnownQueue& queue,
+                                      Sequence sequence) {
+  if (!may_have_pending(transaction, queue)) return std::nullopt;
+  Query query = transaction.db().query(
+      "SELECT wake FROM pending WHERE qid = ?1 AND sequence = ?2 AND wake IS NOT NULL");
+  if (!query.bind(queue.qid, sequence).step()) return std::nullopt;
+  auto order = encoding::decode_order(query.bytes(0));
+  if (!order) throw Failure(order.error());
+  return std::move(*order);
+}
+
+void keep_order(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                const core::Order& order, StoreTime due) {
+  const std::string bytes = encoding::encode(order);
+  transaction.db()
+      .query(
+          "INSERT INTO pending (qid, sequence, due, first, wake, woken)"
+          " VALUES (?1, ?2, ?3, ?3 > ?4, ?5, ?4) ON CONFLICT (qid, sequence) DO UPDATE"
+          " SET due = CASE first WHEN 1 THEN due ELSE excluded.due END,"
+          " wake = ifnull(wake, excluded.wake), woken = ifnull(woken, excluded.woken)")
+      .bind(queue.qid, sequence, due, transaction.now(), Blob{bytes})
+      .run();
+  transaction.tally(queue).has_pending = true;
+  transaction.due_at(due);
+}
+
+void carry_order(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                 StoreTime until) {
+  transaction.db()
+      .query("UPDATE pending SET handed = ?3 WHERE qid = ?1 AND sequence = ?2")
+      .bind(queue.qid, sequence, until)
+      .run();
+}
+
+void carry_again(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                 const std::string& handle, StoreTime due) {
+  if (!may_have_pending(transaction, queue)) return;
+  transaction.db()
+      .query(
+          "UPDATE pending SET due = ?4 WHERE qid = ?1 AND sequence = ?2"
+          " AND CAST(handed AS TEXT) = ?3")
+      .bind(queue.qid, sequence, std::string_view(handle), due)
       .run();
 }
 

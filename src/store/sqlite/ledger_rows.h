@@ -9,7 +9,7 @@
 //
 // An entry's two records are the one of its key and its own; its own says how the entry stands when
 // there are both. The feed goes by `due` of these rows; an entry without a row that says when to
-// look again has a pending one.
+// look again has a pending one, and so has one for which an order waits.
 #pragma once
 
 #include <optional>
@@ -81,9 +81,32 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
 
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
                                      Sequence sequence);
+// It has been handed over, or is to be again. An order that is there stays.
 void set_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
                  StoreTime due);
+// It has never been handed over, and is not to be before `due`.
+void schedule(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+              StoreTime due);
+void insert_scheduled(Connection& db, std::int64_t qid, Sequence sequence, StoreTime due);
 void drop_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence);
+// After the delivery with that handle (empty: none) was answered: an order that it did not carry
+// stays.
+void drop_answered(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                   const std::string& handle);
+
+// What came with a wake and waits to be carried out.
+std::optional<core::Order> read_order(WriteTransaction& transaction, const KnownQueue& queue,
+                                      Sequence sequence);
+// Keeps the order with the entry, unless there is one, and has it handed over at `due`.
+void keep_order(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                const core::Order& order, StoreTime due);
+// The entry's order goes with the delivery that is nobody else's until then.
+void carry_order(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                 StoreTime until);
+// The delivery that carried an order comes again then, and the order with it.
+void carry_again(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
+                 const std::string& handle, StoreTime due);
+
 void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due);
 
 // A delivery's handle: until when it is nobody else's. Handed over again, it has another.

@@ -47,9 +47,10 @@ Appended append_again(WriteTransaction& transaction, const Append& item) {
   return {.verdict = verdict, .sequence = known.sequence, .digest = known.digest};
 }
 
-// Counts the new entry for the queues that have it.
+// Counts the new entry for the queues that have it. One that is to wait is pending there until its
+// time comes.
 void route(WriteTransaction& transaction, const std::vector<std::size_t>& places,
-           std::uint64_t sequence) {
+           std::uint64_t sequence, Duration delay) {
   bool routed = false;
   for (const std::size_t place : places) {
     const KnownQueue& queue = transaction.queues().all()[place];
@@ -59,6 +60,7 @@ void route(WriteTransaction& transaction, const std::vector<std::size_t>& places
     ++tally.matched;
     tally.last_match = static_cast<std::int64_t>(sequence);
     if (tally.first_match == 0) tally.first_match = tally.last_match;
+    if (delay > Duration{0}) schedule(transaction, queue, {sequence}, transaction.now() + delay);
     routed = true;
   }
   if (routed)
@@ -82,16 +84,21 @@ Appended append_one(WriteTransaction& transaction, const Append& item) {
   }
   transaction.zone.last_sequence = sequence;
   const std::string headers = encode_headers(item.headers);
+  std::optional<std::int64_t> delay;
+  if (item.delay > Duration{0}) delay = item.delay.count();
+  std::optional<std::int64_t> lives;
+  if (item.lives) lives = item.lives->count();
   db.query(
         "INSERT INTO log (sequence, stage, stage_at, duplicates, published_at, topic, id,"
-        " digest, nonce, headers, is_json, body)"
-        " VALUES (?1, 0, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+        " digest, nonce, appended_at, delay, lives, headers, is_json, body)"
+        " VALUES (?1, 0, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?2, ?8, ?9, ?10, ?11, ?12)")
       .bind(sequence, transaction.now(), transaction.wall().time_since_epoch().count(),
             std::string_view(item.topic), std::string_view(item.id), blob(item.digest),
-            blob(item.nonce), headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
+            blob(item.nonce), delay, lives,
+            headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
             item.body.is_json() ? 1 : 0, Blob{item.body.text()})
       .run();
-  route(transaction, places, sequence);
+  route(transaction, places, sequence, item.delay);
   return {.verdict = core::AppendVerdict::accepted,
           .sequence = {sequence},
           .digest = item.digest,
@@ -141,8 +148,8 @@ Result<std::vector<Entry>> SqliteStore::read(Sequence after, std::size_t limit,
 Result<std::optional<Entry>> SqliteStore::find(std::string_view id) {
   return database_->read([&](ReadTransaction& transaction) -> std::optional<Entry> {
     Query query = transaction.db().query(
-        "SELECT l.sequence, l.id, topic, headers, digest, published_at, duplicates, is_json, body"
-        " FROM ids i JOIN log l ON l.sequence = i.sequence WHERE i.id = ?1");
+        "SELECT " ONCE_ENTRY_COLUMNS
+        " FROM log WHERE sequence = (SELECT sequence FROM ids WHERE id = ?1)");
     if (!query.bind(id).step()) return std::nullopt;
     return entry_from(query);
   });

@@ -56,15 +56,18 @@ Entry entry_from(const Query& query) {
               .id = std::string(query.bytes(1)),
               .topic = std::string(query.bytes(2)),
               .published_at = Time{Duration{query.integer(5)}},
-              .duplicates = query.number(6)};
+              .duplicates = query.number(6),
+              .appended_at = StoreTime{Duration{query.integer(7)}},
+              .delay = Duration{query.integer(kDelayColumn)}};
+  if (!query.null(9)) entry.lives = Duration{query.integer(9)};
   if (!query.null(3)) entry.headers = decode_headers(query.bytes(3));
   const std::string_view digest = query.bytes(4);
   if (digest.size() != entry.digest.bytes.size()) damaged("digest");
   std::copy(digest.begin(), digest.end(), entry.digest.bytes.begin());
-  if (query.null(8)) return entry;
-  if (query.integer(7) == 0) {
-    entry.body = Body::bytes(std::string(query.bytes(8)));
-  } else if (auto body = Body::json(query.bytes(8))) {
+  if (query.null(11)) return entry;
+  if (query.integer(10) == 0) {
+    entry.body = Body::bytes(std::string(query.bytes(11)));
+  } else if (auto body = Body::json(query.bytes(11))) {
     entry.body = std::move(*body);
   } else {
     damaged("body");

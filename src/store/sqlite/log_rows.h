@@ -10,9 +10,11 @@
 namespace once::store::sqlite {
 
 // The columns that entry_from() takes, in its order.
-#define ONCE_ENTRY_COLUMNS \
-  "sequence, id, topic, headers, digest, published_at, duplicates, is_json, body"
-inline constexpr int kEntryColumns = 9;
+#define ONCE_ENTRY_COLUMNS                                                               \
+  "sequence, id, topic, headers, digest, published_at, duplicates, appended_at, delay, " \
+  "lives, is_json, body"
+inline constexpr int kEntryColumns = 12;
+inline constexpr int kDelayColumn = 8;
 
 Entry entry_from(const Query& query);
 

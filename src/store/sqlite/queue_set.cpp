@@ -12,6 +12,10 @@ constexpr std::size_t kTopicsKept = 10'000;
 
 }  // namespace
 
+bool KnownQueue::has(std::string_view topic, std::uint64_t sequence) const {
+  return !alone() && sequence >= first() && core::matches(definition.topic, topic);
+}
+
 QueueSet QueueSet::load(Connection& db, std::int64_t version) {
   QueueSet set;
   set.version_ = version;
@@ -39,6 +43,7 @@ const KnownQueue& QueueSet::get(std::string_view name) const {
 }
 
 bool TopicFilter::matches(std::string_view topic) {
+  if (nothing_) return false;
   if (filter_.empty()) return true;
   if (!asked_ || topic != last_) {
     asked_ = true;
@@ -57,7 +62,8 @@ const std::vector<std::size_t>& TopicRoutes::of(const QueueSet& queues, std::str
   if (found != known_.end()) return found->second;
   std::vector<std::size_t> places;
   for (const KnownQueue& queue : queues.all())
-    if (core::matches(queue.definition.topic, topic)) places.push_back(queue.place);
+    if (!queue.alone() && core::matches(queue.definition.topic, topic))
+      places.push_back(queue.place);
   return known_.emplace(topic, std::move(places)).first->second;
 }
 

@@ -16,8 +16,10 @@ struct KnownQueue {
   Queue definition{};
   std::size_t place{};  // in its set
 
-  bool by_id() const { return definition.key.empty(); }
+  bool alone() const { return definition.ledger; }  // without entries: a ledger alone
+  bool by_id() const { return definition.key.empty() && !alone(); }
   std::uint64_t first() const { return definition.from.value_or(0); }
+  bool has(std::string_view topic, std::uint64_t sequence) const;
 };
 
 class QueueSet {
@@ -38,11 +40,13 @@ class QueueSet {
 // Matches one filter against topics that mostly repeat.
 class TopicFilter {
  public:
-  explicit TopicFilter(std::string_view filter) : filter_(filter) {}
+  explicit TopicFilter(std::string_view filter) : filter_(filter) {}  // empty: all
+  explicit TopicFilter(const Queue& queue) : filter_(queue.topic), nothing_(queue.ledger) {}
   bool matches(std::string_view topic);
 
  private:
   std::string_view filter_;
+  bool nothing_ = false;
   std::string last_{};
   bool answer_ = false;
   bool asked_ = false;

@@ -1,8 +1,8 @@
 // Queues: adding and removing them, and what is counted of them.
 #include <algorithm>
-#include <unordered_map>
+#include <functional>
+#include <map>
 
-#include "core/names.h"
 #include "encoding/record_codec.h"
 #include "store/sqlite/store_impl.h"
 
@@ -20,17 +20,18 @@ struct Matches {
   std::int64_t only_here = 0;
 };
 
-Matches count_matches(WriteTransaction& transaction, const Queue& queue) {
+// `delayed` is told of those with a not-before.
+Matches count_matches(WriteTransaction& transaction, const Queue& queue,
+                      const std::function<void(Sequence, StoreTime not_before)>& delayed) {
+  Matches matches;
+  if (queue.ledger) return matches;
   std::vector<const KnownQueue*> others;
   for (const KnownQueue& known : transaction.queues().all())
     if (known.definition.name != queue.name) others.push_back(&known);
-  const auto has = [](const Queue& definition, std::string_view topic, std::uint64_t sequence) {
-    return sequence >= definition.from.value_or(0) && core::matches(definition.topic, topic);
-  };
-  Matches matches;
-  TopicFilter wanted(queue.topic);
+  TopicFilter wanted(queue);
   Query query = transaction.db().query(
-      "SELECT sequence, topic FROM log WHERE sequence >= ?1 AND stage = 0 ORDER BY sequence");
+      "SELECT sequence, topic, appended_at + delay FROM log WHERE sequence >= ?1 AND stage = 0"
+      " ORDER BY sequence");
   query.bind(queue.from.value_or(0));
   while (query.step()) {
     const std::string_view topic = query.bytes(1);
@@ -38,48 +39,96 @@ Matches count_matches(WriteTransaction& transaction, const Queue& queue) {
     ++matches.found;
     matches.last = query.integer(0);
     if (matches.first == 0) matches.first = matches.last;
-    if (std::none_of(others.begin(), others.end(), [&](const KnownQueue* other) {
-          return has(other->definition, topic, query.number(0));
-        }))
+    if (!query.null(2)) delayed({query.number(0)}, store_time(query.integer(2)));
+    if (std::none_of(others.begin(), others.end(),
+                     [&](const KnownQueue* other) { return other->has(topic, query.number(0)); }))
       ++matches.only_here;
   }
   return matches;
 }
 
-// The oldest entry that waits: behind the cursor, or handed over and not recorded.
+// Since when the oldest record is in a state, waiting or in doubt. One that an order has woken is in
+// doubt no more. In a ledger alone records have no entry; what is no task has none either.
+std::optional<StoreTime> oldest_record(Connection& db, const KnownQueue& queue, State state) {
+  Query query = db.query(
+      "SELECT min(stamp) FROM ledger g WHERE qid = ?1 AND state = ?2 AND state NOT IN (2, 5)"
+      " AND (place > 0 OR EXISTS (SELECT 1 FROM keys k WHERE k.qid = ?1 AND k.kind = 0"
+      "  AND k.key = g.key AND k.place = g.place))"
+      " AND (state = 1 OR NOT EXISTS (SELECT 1 FROM pending p WHERE p.qid = ?1"
+      "  AND p.wake IS NOT NULL AND p.sequence = (g.place - ?3) / 2))");
+  if (!query.bind(queue.qid, number_of(state), first_place(queue.qid)).step() || query.null(0))
+    return std::nullopt;
+  return store_time(query.integer(0));
+}
+
+// The first entry behind the cursor that waits without a delay. The look is cut off after so many
+// others: then it is not older than the last of them.
+std::optional<StoreTime> oldest_fresh(Connection& db, const KnownQueue& queue, std::int64_t cursor,
+                                      std::int64_t tail) {
+  TopicFilter wanted(queue.definition);
+  Query query = db.query(
+      "SELECT stage_at, topic, stage = 0 AND delay IS NULL FROM log"
+      " WHERE sequence > ?1 AND sequence <= ?2 ORDER BY sequence");
+  query.bind(cursor, tail);
+  for (std::size_t scanned = 1; query.step(); ++scanned) {
+    const bool found = query.integer(2) != 0 && wanted.matches(query.bytes(1));
+    if (found || scanned == kScanned) return store_time(query.integer(0));
+  }
+  return std::nullopt;
+}
+
+// The oldest entry that waits, and since when it could have been run: behind the cursor, past its
+// not-before, handed over and not recorded, recorded as waiting, or (given) woken by an order.
 std::optional<StoreTime> oldest_waiting(ReadTransaction& transaction, const KnownQueue& queue,
-                                        std::int64_t cursor, std::int64_t tail) {
+                                        std::int64_t cursor, std::int64_t tail,
+                                        std::optional<StoreTime> oldest) {
   Connection& db = transaction.db();
-  std::optional<StoreTime> oldest;
   const auto consider = [&](StoreTime time) { oldest = std::min(oldest.value_or(time), time); };
-  if (tail > cursor) {
-    // The look is cut off after so many of other topics: what waits is not older than the last.
-    TopicFilter wanted(queue.definition.topic);
+  if (const auto fresh = oldest_fresh(db, queue, cursor, tail)) consider(*fresh);
+  {
     Query query = db.query(
-        "SELECT stage_at, topic FROM log WHERE sequence > ?1 AND stage = 0 ORDER BY sequence");
-    query.bind(cursor);
-    std::optional<StoreTime> seen;
-    for (std::size_t scanned = 0; scanned < kScanned && query.step(); ++scanned) {
-      seen = store_time(query.integer(0));
-      if (wanted.matches(query.bytes(1))) break;
-    }
-    if (seen) consider(*seen);
+        "SELECT due FROM pending WHERE qid = ?1 AND first = 1 AND due <= ?2 ORDER BY due LIMIT 1");
+    if (query.bind(queue.qid, transaction.now()).step()) consider(store_time(query.integer(0)));
   }
   {
     Query query = db.query(
-        "SELECT l.stage_at FROM pending p JOIN log l ON l.sequence = p.sequence WHERE p.qid = ?1"
+        "SELECT min(l.appended_at + ifnull(l.delay, 0)) FROM pending p JOIN log l"
+        " ON l.sequence = p.sequence WHERE p.qid = ?1 AND p.first = 0"
         " AND NOT EXISTS (SELECT 1 FROM ledger g WHERE g.place BETWEEN ?2 + p.sequence * 2"
-        "  AND ?2 + p.sequence * 2 + 1) ORDER BY p.sequence LIMIT 1");
-    if (query.bind(queue.qid, first_place(queue.qid)).step())
+        "  AND ?2 + p.sequence * 2 + 1)");
+    if (query.bind(queue.qid, first_place(queue.qid)).step() && !query.null(0))
       consider(store_time(query.integer(0)));
   }
-  {
-    Query query = db.query(
-        "SELECT min(stamp) FROM ledger WHERE qid = ?1 AND state = 1 AND state NOT IN (2, 5)"
-        " AND place > 0");
-    if (query.bind(queue.qid).step() && !query.null(0)) consider(store_time(query.integer(0)));
-  }
+  if (const auto recorded = oldest_record(db, queue, State::waiting)) consider(*recorded);
   return oldest;
+}
+
+std::int64_t count_scheduled(ReadTransaction& transaction, const KnownQueue& queue) {
+  Query query = transaction.db().query(
+      "SELECT count(*) FROM pending WHERE qid = ?1 AND first = 1 AND due > ?2");
+  return query.bind(queue.qid, transaction.now()).step() ? query.integer(0) : 0;
+}
+
+// Entries whose record is settled and waits for a person, who has ordered them to be run again.
+struct Woken {
+  std::map<State, std::uint64_t> tasks{};  // by what the record says
+  std::optional<StoreTime> oldest{};
+};
+
+Woken count_woken(Connection& db, const KnownQueue& queue) {
+  Woken woken;
+  Query query = db.query(
+      "SELECT g.state, count(*), min(p.woken) FROM pending p INDEXED BY pending_wake"
+      " JOIN ledger g ON g.place = (SELECT max(place) FROM ledger"
+      "  WHERE place BETWEEN ?2 + p.sequence * 2 AND ?2 + p.sequence * 2 + 1)"
+      " WHERE p.qid = ?1 AND p.wake IS NOT NULL AND g.state IN (4, 6) GROUP BY g.state");
+  query.bind(queue.qid, first_place(queue.qid));
+  while (query.step()) {
+    woken.tasks[static_cast<State>(query.integer(0))] = query.number(1);
+    const StoreTime since = store_time(query.integer(2));
+    woken.oldest = std::min(woken.oldest.value_or(since), since);
+  }
+  return woken;
 }
 
 }  // namespace
@@ -92,7 +141,11 @@ Result<Meta::QueueAdded> SqliteStore::add_queue(const Queue& queue) {
       throw Failure({.code = Code::failed,
                      .message = "this zone has had its " + std::to_string(kMostQueues) +
                                 " queues: nothing was added; use a new zone"});
-    const Matches matches = count_matches(transaction, queue);
+    const std::int64_t qid = ++transaction.zone.last_queue;
+    const Matches matches =
+        count_matches(transaction, queue, [&](Sequence sequence, StoreTime not_before) {
+          insert_scheduled(transaction.db(), qid, sequence, not_before);
+        });
     const auto from = static_cast<std::int64_t>(queue.from.value_or(0));
     const std::int64_t cursor =
         matches.found > 0 ? matches.first - 1 : std::max<std::int64_t>(from - 1, 0);
@@ -101,12 +154,27 @@ Result<Meta::QueueAdded> SqliteStore::add_queue(const Queue& queue) {
         .query(
             "INSERT INTO queue (qid, name, definition, cursor, tail, matched)"
             " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
-        .bind(++transaction.zone.last_queue, std::string_view(queue.name),
-              std::string_view(definition), cursor, matches.last, matches.found)
+        .bind(qid, std::string_view(queue.name), std::string_view(definition), cursor, matches.last,
+              matches.found)
         .run();
     ++transaction.zone.queue_version;
     transaction.zone.unrouted -= matches.only_here;
     return {.added = true, .existing = queue, .found = static_cast<std::uint64_t>(matches.found)};
+  });
+}
+
+Result<bool> SqliteStore::set_queue(const Queue& queue, const Queue& expected) {
+  return database_->write([&](WriteTransaction& transaction) {
+    const KnownQueue& known = transaction.queues().get(queue.name);
+    if (known.definition != expected) return false;
+    const std::string definition = encoding::encode_queue(queue);
+    transaction.db()
+        .query("UPDATE queue SET definition = ?2 WHERE qid = ?1")
+        .bind(known.qid, std::string_view(definition))
+        .run();
+    ++transaction.zone.queue_version;
+    transaction.due_at(transaction.now());  // who waits must see it
+    return true;
   });
 }
 
@@ -121,7 +189,8 @@ Result<std::vector<Queue>> SqliteStore::queues() {
 Result<void> SqliteStore::remove_queue(std::string_view name) {
   auto removed = database_->write([&](WriteTransaction& transaction) {
     const KnownQueue& queue = transaction.queues().get(name);
-    transaction.zone.unrouted += count_matches(transaction, queue.definition).only_here;
+    transaction.zone.unrouted +=
+        count_matches(transaction, queue.definition, [](Sequence, StoreTime) {}).only_here;
     ++transaction.zone.queue_version;
     Connection& db = transaction.db();
     db.query("DELETE FROM queue WHERE qid = ?1").bind(queue.qid).run();
@@ -165,10 +234,10 @@ bool clear_removed(WriteTransaction& transaction) {
       " AND qid = ?1 LIMIT ?2)");
   clear(
       "DELETE FROM ledger WHERE place IN"
-      " (SELECT place FROM keys WHERE qid = ?1 AND kind = 1 LIMIT ?2)");
+      " (SELECT place FROM keys WHERE qid = ?1 AND place < 0 ORDER BY kind, key LIMIT ?2)");
   clear(
       "DELETE FROM keys WHERE qid = ?1 AND (kind, key) IN"
-      " (SELECT kind, key FROM keys WHERE qid = ?1 LIMIT ?2)");
+      " (SELECT kind, key FROM keys WHERE qid = ?1 ORDER BY kind, key LIMIT ?2)");
   clear(
       "DELETE FROM pending WHERE qid = ?1 AND sequence IN"
       " (SELECT sequence FROM pending WHERE qid = ?1 LIMIT ?2)");
@@ -197,22 +266,24 @@ Result<Counts> SqliteStore::counts(std::string_view name) {
         counts.tasks[static_cast<State>(state)] =
             static_cast<std::uint64_t>(std::max<std::int64_t>(rows, 0));
       }
-      counts.tasks[State::scheduled] = 0;
-      counts.tasks[State::waiting] +=
-          static_cast<std::uint64_t>(std::max<std::int64_t>(query.integer(2) - recorded, 0));
+      const std::int64_t scheduled = count_scheduled(transaction, queue);
+      counts.tasks[State::scheduled] = static_cast<std::uint64_t>(scheduled);
+      counts.tasks[State::waiting] += static_cast<std::uint64_t>(
+          std::max<std::int64_t>(query.integer(2) - recorded - scheduled, 0));
+    }
+    const Woken woken = count_woken(db, queue);
+    for (const auto& [state, tasks] : woken.tasks) {
+      counts.tasks[state] -= std::min(counts.tasks[state], tasks);
+      counts.tasks[State::waiting] += tasks;
     }
     for (const Member member : members_of(db, queue))
       if (!transaction.holders().gone(member)) ++counts.workers;
     if (counts.tasks[State::waiting] > 0)
-      if (const auto oldest = oldest_waiting(transaction, queue, cursor, tail))
+      if (const auto oldest = oldest_waiting(transaction, queue, cursor, tail, woken.oldest))
         counts.oldest_waiting = transaction.now() - *oldest;
-    if (counts.tasks[State::in_doubt] > 0) {
-      Query query = db.query(
-          "SELECT min(stamp) FROM ledger WHERE qid = ?1 AND state = 4 AND state NOT IN (2, 5)"
-          " AND place > 0");
-      if (query.bind(queue.qid).step() && !query.null(0))
-        counts.oldest_in_doubt = transaction.now() - store_time(query.integer(0));
-    }
+    if (counts.tasks[State::in_doubt] > 0)
+      if (const auto oldest = oldest_record(db, queue, State::in_doubt))
+        counts.oldest_in_doubt = transaction.now() - *oldest;
     return counts;
   });
 }

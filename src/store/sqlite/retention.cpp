@@ -1,10 +1,12 @@
 // Forgetting: what the core allows, entry by entry. Looked for without the write lock, and decided
 // again with it.
-#include "core/names.h"
 #include "store/sqlite/store_impl.h"
 
 namespace once::store::sqlite {
 namespace {
+
+// Of the records of a ledger alone, in one transaction.
+constexpr std::int64_t kAloneAtOnce = 2'000;
 
 struct Aged {
   Sequence sequence{};
@@ -24,8 +26,7 @@ core::Forget decide(Connection& db, const QueueSet& queues, const Retention& age
                     const Aged& entry) {
   std::vector<core::Standing> standings;
   for (const KnownQueue& queue : queues.all()) {
-    if (entry.sequence.value < queue.first()) continue;
-    if (!core::matches(queue.definition.topic, entry.topic)) continue;
+    if (!queue.has(entry.topic, entry.sequence.value)) continue;
     Query query = db.query(
         "SELECT state, stamp FROM ledger WHERE place BETWEEN ?1 AND ?1 + 1"
         " ORDER BY place DESC LIMIT 1");
@@ -46,6 +47,16 @@ void retire_body(WriteTransaction& transaction, const Aged& entry) {
       .run();
 }
 
+void add_to_past(Connection& db, const KnownQueue& queue, std::int64_t completed,
+                 std::int64_t cancelled, std::int64_t duplicate) {
+  db.query(
+        "UPDATE queue SET past_completed = past_completed + ?2,"
+        " past_cancelled = past_cancelled + ?3, past_duplicate = past_duplicate + ?4"
+        " WHERE qid = ?1")
+      .bind(queue.qid, completed, cancelled, duplicate)
+      .run();
+}
+
 // The entry is no more the queue's; only the totals of the past keep it.
 void leave_queue(WriteTransaction& transaction, const KnownQueue& queue, const Aged& entry) {
   Connection& db = transaction.db();
@@ -56,13 +67,8 @@ void leave_queue(WriteTransaction& transaction, const KnownQueue& queue, const A
   tally.changed = true;
   --tally.matched;
   --tally.states[static_cast<std::size_t>(state)];
-  db.query(
-        "UPDATE queue SET past_completed = past_completed + ?2,"
-        " past_cancelled = past_cancelled + ?3, past_duplicate = past_duplicate + ?4"
-        " WHERE qid = ?1")
-      .bind(queue.qid, state == State::completed ? 1 : 0, state == State::cancelled ? 1 : 0,
-            state == State::duplicate ? 1 : 0)
-      .run();
+  add_to_past(db, queue, state == State::completed ? 1 : 0, state == State::cancelled ? 1 : 0,
+              state == State::duplicate ? 1 : 0);
 }
 
 void drop_records(WriteTransaction& transaction, const Aged& entry) {
@@ -83,6 +89,46 @@ void drop_records(WriteTransaction& transaction, const Aged& entry) {
   db.query("UPDATE log SET stage = 2, stage_at = ?2 WHERE sequence = ?1")
       .bind(entry.sequence, transaction.now())
       .run();
+}
+
+// Forgets records of a ledger alone, the oldest first. True: that was all.
+bool retire_alone(WriteTransaction& transaction, const KnownQueue& queue, const Retention& ages,
+                  Retired& retired) {
+  Connection& db = transaction.db();
+  struct Ripe {
+    Place place{};
+    State state{};
+    std::string key{};
+  };
+  std::vector<Ripe> ripe;
+  {
+    Query query = db.query(
+        "SELECT g.place, g.state, g.stamp, g.key FROM ledger g WHERE g.qid = ?1 AND g.place < 0"
+        " AND g.state IN (5, 7) AND EXISTS (SELECT 1 FROM keys k WHERE k.qid = ?1 AND k.kind = 0"
+        "  AND k.key = g.key AND k.place = g.place) ORDER BY g.stamp LIMIT ?2");
+    query.bind(queue.qid, kAloneAtOnce);
+    while (query.step()) {
+      const core::Standing standing{.state = static_cast<State>(query.integer(1)),
+                                    .since = store_time(query.integer(2))};
+      if (core::may_forget_alone(standing, ages, transaction.now()))
+        ripe.push_back({query.integer(0), standing.state, std::string(query.bytes(3))});
+    }
+  }
+  std::int64_t completed = 0;
+  for (const Ripe& record : ripe) {
+    db.query("DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key = ?2")
+        .bind(queue.qid, std::string_view(record.key))
+        .run();
+    db.query("DELETE FROM ledger WHERE place = ?1").bind(record.place).run();
+    --transaction.tally(queue).states[static_cast<std::size_t>(record.state)];
+    if (record.state == State::completed) ++completed;
+  }
+  if (ripe.empty()) return true;
+  transaction.tally(queue).changed = true;
+  const auto taken = static_cast<std::int64_t>(ripe.size());
+  add_to_past(db, queue, completed, taken - completed, 0);
+  retired.records += ripe.size();
+  return taken < kAloneAtOnce;
 }
 
 void forget_id(WriteTransaction& transaction, const Aged& entry) {
@@ -131,6 +177,28 @@ Result<void> SqliteStore::set_retention(const Retention& ages) {
       [&](WriteTransaction& transaction) { save_retention(transaction.db(), ages); });
 }
 
+Result<Retired> SqliteStore::retire_ledgers() {
+  Retired retired;
+  const auto alone = database_->read([](ReadTransaction& transaction) {
+    std::vector<std::string> names;
+    for (const KnownQueue& queue : transaction.queues().all())
+      if (queue.alone()) names.push_back(queue.definition.name);
+    return names;
+  });
+  if (!alone) return alone.error();
+  for (const std::string& name : *alone)
+    while (true) {
+      const auto ended = database_->write([&](WriteTransaction& transaction) {
+        const KnownQueue* queue = transaction.queues().find(name);
+        return !queue || !queue->alone() ||
+               retire_alone(transaction, *queue, load_retention(transaction.db()), retired);
+      });
+      if (!ended) return ended.error();
+      if (*ended) break;
+    }
+  return retired;
+}
+
 Result<Meta::RetirePage> SqliteStore::retire(Sequence after, std::size_t limit) {
   struct Looked {
     std::vector<Sequence> ripe{};
@@ -163,6 +231,11 @@ Result<Meta::RetirePage> SqliteStore::retire(Sequence after, std::size_t limit) 
   });
   if (!looked) return looked.error();
   RetirePage page{.next = looked->next};
+  if (!after) {
+    const auto forgotten = retire_ledgers();
+    if (!forgotten) return forgotten.error();
+    page.retired = *forgotten;
+  }
   if (looked->ripe.empty() && !looked->queue_removed) return page;
   const auto written = database_->write([&](WriteTransaction& transaction) {
     const Retention ages = load_retention(transaction.db());

@@ -1,6 +1,7 @@
 // Rows for people: what stands where, in pages of short reads.
 #include <algorithm>
 
+#include "encoding/record_codec.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
 
@@ -8,6 +9,14 @@ namespace once::store::sqlite {
 namespace {
 
 constexpr std::int64_t kScanned = 1'000;  // rows per read transaction
+
+// The records of a ledger alone by key: all after one, and all from the first on.
+constexpr const char* kAloneAfter =
+    "SELECT k.key, g.place, g.state, g.revision, g.stamp FROM keys k JOIN ledger g"
+    " ON g.place = k.place WHERE k.qid = ?1 AND k.kind = 0 AND k.key > ?2 ORDER BY k.key LIMIT ?3";
+constexpr const char* kAloneFrom =
+    "SELECT k.key, g.place, g.state, g.revision, g.stamp FROM keys k JOIN ledger g"
+    " ON g.place = k.place WHERE k.qid = ?1 AND k.kind = 0 AND k.key >= ?2 ORDER BY k.key LIMIT ?3";
 
 // Entries of a queue that may be in the page, in order: what is rare is found by an index, what is
 // common by going along. All are checked again.
@@ -18,6 +27,14 @@ std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
     Query query =
         db.query("SELECT sequence FROM log WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
     query.bind(after, kScanned);
+    while (query.step()) found.push_back({query.number(0)});
+    return found;
+  }
+  if (*state == State::scheduled) {
+    Query query = db.query(
+        "SELECT sequence FROM pending WHERE qid = ?1 AND sequence > ?2 AND first = 1"
+        " ORDER BY sequence LIMIT ?3");
+    query.bind(queue.qid, after, kScanned);
     while (query.step()) found.push_back({query.number(0)});
     return found;
   }
@@ -46,6 +63,22 @@ std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
   return found;
 }
 
+// One that is damaged says nothing but that it waits.
+std::optional<core::Order> waiting_order(Connection& db, const KnownQueue& queue,
+                                         Sequence sequence) {
+  Query query =
+      db.query("SELECT wake FROM pending WHERE qid = ?1 AND sequence = ?2 AND wake IS NOT NULL");
+  if (!query.bind(queue.qid, sequence).step()) return std::nullopt;
+  auto order = encoding::decode_order(query.bytes(0));
+  return order ? std::move(*order) : core::Order{};
+}
+
+// Where a page goes on, in the queue it has come to.
+struct Mark {
+  Sequence sequence{};
+  std::optional<std::string> key{};  // in a ledger alone; none: from its beginning
+};
+
 std::string key_at(Connection& db, const LedgerRow& row) {
   Query query = db.query("SELECT key FROM ledger WHERE place = ?1");
   return query.bind(row.place).step() ? std::string(query.bytes(0)) : std::string();
@@ -56,12 +89,20 @@ class PageReader {
   PageReader(const RowFilter& filter, std::size_t limit)
       : filter_(filter), limit_(limit), topics_(filter.topic) {}
 
-  // Reads on after `sequence`, which moves; true: the queue has no more, or the page is full.
-  bool read(ReadTransaction& transaction, const KnownQueue& queue, Sequence& sequence) {
+  // Reads on after `mark`, which moves; true: the queue has no more, or the page is full.
+  bool read(ReadTransaction& transaction, const KnownQueue& queue, Mark& mark) {
+    return queue.alone() ? read_alone(transaction, queue, mark.key)
+                         : read_entries(transaction, queue, mark.sequence);
+  }
+
+  Meta::Page page{};
+
+ private:
+  bool read_entries(ReadTransaction& transaction, const KnownQueue& queue, Sequence& sequence) {
     const Sequence before_first{queue.first() > 0 ? queue.first() - 1 : 0};
     sequence = std::max(sequence, before_first);
     const auto found = candidates(transaction.db(), queue, filter_.state, sequence);
-    TopicFilter own(queue.definition.topic);
+    TopicFilter own(queue.definition);
     for (const Sequence candidate : found) {
       if (candidate == sequence) continue;  // the other row of the same entry
       if (page.rows.size() == limit_) {
@@ -75,9 +116,37 @@ class PageReader {
     return found.size() < static_cast<std::size_t>(kScanned);
   }
 
-  Meta::Page page{};
+  // The rows of a ledger alone, by key.
+  bool read_alone(ReadTransaction& transaction, const KnownQueue& queue,
+                  std::optional<std::string>& key) {
+    if (!filter_.topic.empty()) return true;
+    std::vector<std::pair<std::string, LedgerRow>> found;
+    {
+      Query query = transaction.db().query(key ? kAloneAfter : kAloneFrom);
+      query.bind(queue.qid, key ? std::string_view(*key) : std::string_view(), kScanned);
+      while (query.step())
+        found.push_back({std::string(query.bytes(0)),
+                         {.place = query.integer(1),
+                          .state = static_cast<State>(query.integer(2)),
+                          .revision = {query.number(3)},
+                          .stamp = store_time(query.integer(4))}});
+    }
+    for (const auto& [name, record] : found) {
+      if (page.rows.size() == limit_) {
+        page.more = true;
+        return true;
+      }
+      key = name;
+      if (filter_.state && *filter_.state != record.state) continue;
+      Row row{.queue = queue.definition.name,
+              .key = name,
+              .stored = read_record(transaction.db(), record, transaction.holders())};
+      if (!filter_.since || row.stored->record.since >= *filter_.since)
+        page.rows.push_back(std::move(row));
+    }
+    return found.size() < static_cast<std::size_t>(kScanned);
+  }
 
- private:
   std::optional<Row> row_of(ReadTransaction& transaction, const KnownQueue& queue, TopicFilter& own,
                             Sequence sequence) {
     Connection& db = transaction.db();
@@ -85,8 +154,8 @@ class PageReader {
     core::Stage stage{};
     {
       Query query = db.query(
-          "SELECT sequence, id, topic, headers, digest, published_at, duplicates, 0, NULL, stage"
-          " FROM log WHERE sequence = ?1");
+          "SELECT sequence, id, topic, headers, digest, published_at, duplicates, appended_at,"
+          " delay, lives, 0, NULL, stage FROM log WHERE sequence = ?1");
       if (!query.bind(sequence).step()) return std::nullopt;
       const std::string_view topic = query.bytes(2);
       if (!own.matches(topic) || !topics_.matches(topic)) return std::nullopt;
@@ -97,8 +166,11 @@ class PageReader {
     const LedgerRow* standing = rows.standing();
     // Settled and forgotten, or settled before this queue came: it waits for nothing.
     if (!standing && stage != core::Stage::whole) return std::nullopt;
-    if (filter_.state && *filter_.state != (standing ? standing->state : State::waiting))
-      return std::nullopt;
+    row.own = rows.own.has_value();
+    row.order = waiting_order(db, queue, sequence);
+    // By the row's own word before its record is read: most are read for nothing else.
+    if (standing) row.stored = Stored{.record = {.state = standing->state}};
+    if (filter_.state && *filter_.state != state_of(row, transaction.now())) return std::nullopt;
     if (standing) row.stored = read_record(db, *standing, transaction.holders());
     const Time since = standing ? row.stored->record.since : row.entry.published_at;
     if (filter_.since && since < *filter_.since) return std::nullopt;
@@ -119,16 +191,17 @@ class PageReader {
 Result<Meta::Page> SqliteStore::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
   PageReader reader(filter, limit);
   std::string queue = after ? after->queue : std::string();
-  Sequence sequence = after ? after->entry.sequence : Sequence{};
+  Mark mark;
+  if (after) mark = {.sequence = after->entry.sequence, .key = after->key};
   // One short read after the other; between two of them queues may come and go.
   while (true) {
     auto ended = database_->read([&](ReadTransaction& transaction) {
       for (const KnownQueue& known : transaction.queues().all()) {
         const std::string& name = known.definition.name;
         if (name < queue || (!filter.queue.empty() && name != filter.queue)) continue;
-        if (name != queue) sequence = {};
+        if (name != queue) mark = {};
         queue = name;
-        if (!reader.read(transaction, known, sequence)) return false;
+        if (!reader.read(transaction, known, mark)) return false;
         if (reader.page.more) return true;
       }
       return true;

@@ -11,17 +11,22 @@ namespace once::store::sqlite {
 namespace {
 
 constexpr std::int64_t kApplication = 0x4f6e6365;  // "Once"
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 
-// log      the tasks in commit order; stage: see core::Stage, stage_at in store time
+// log      the tasks in commit order; stage: see core::Stage, stage_at in store time. delay, lives:
+//          see Append; NULL: none
 // ids      id -> sequence
 // queue    a queue, and what is counted of it. cursor: entries up to it have been handed over.
 //          tail: the last entry that is the queue's. matched: how many are; those without a ledger
-//          row are waiting. Then the ledger rows by state, and how many such rows retention took.
+//          row are waiting. longest_lease: of all claims so far. Then the ledger rows by state, and
+//          how many such rows retention took.
 // ledger   records; place: see ledger_rows.h. due: when the feed looks at it again. key: of a queue
 //          with a key template, and the name of a lone record
-// keys     key -> place. kind 0: of a queue with a key template; kind 1: the name of a lone record
-// pending  handed over without a ledger row that says when to look again; or woken
+// keys     key -> place. kind 0: of a queue with a key template, or that is a ledger alone; kind 1:
+//          the name of a lone record
+// pending  handed over without a ledger row that says when to look again; or woken; or (first = 1)
+//          never handed over and due at its not-before. wake: the order that came with a wake, at
+//          `woken`; handed: until when the last delivery that carried it is nobody else's
 // member   workers; file: where their presence is locked
 // removed  queues whose rows are still to be deleted
 constexpr const char* kTables = R"(
@@ -53,6 +58,9 @@ CREATE TABLE log (
   id TEXT NOT NULL,
   digest BLOB NOT NULL,
   nonce BLOB NOT NULL,
+  appended_at INTEGER NOT NULL,
+  delay INTEGER,
+  lives INTEGER,
   headers BLOB,
   is_json INTEGER NOT NULL,
   body BLOB
@@ -68,6 +76,7 @@ CREATE TABLE queue (
   cursor INTEGER NOT NULL,
   tail INTEGER NOT NULL,
   matched INTEGER NOT NULL,
+  longest_lease INTEGER NOT NULL DEFAULT 0,
   waiting INTEGER NOT NULL DEFAULT 0,
   running INTEGER NOT NULL DEFAULT 0,
   retrying INTEGER NOT NULL DEFAULT 0,
@@ -93,6 +102,7 @@ CREATE TABLE ledger (
 ) STRICT;
 CREATE INDEX ledger_due ON ledger (qid, due) WHERE due IS NOT NULL;
 CREATE INDEX ledger_aside ON ledger (qid, state) WHERE state NOT IN (2, 5);
+CREATE INDEX ledger_alone ON ledger (qid, stamp) WHERE place < 0 AND state IN (5, 7);
 CREATE TABLE keys (
   qid INTEGER NOT NULL,
   kind INTEGER NOT NULL,
@@ -104,9 +114,14 @@ CREATE TABLE pending (
   qid INTEGER NOT NULL,
   sequence INTEGER NOT NULL,
   due INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  wake BLOB,
+  woken INTEGER,
+  handed INTEGER,
   PRIMARY KEY (qid, sequence)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX pending_due ON pending (qid, due);
+CREATE INDEX pending_due ON pending (qid, first, due);
+CREATE INDEX pending_wake ON pending (qid, sequence) WHERE wake IS NOT NULL;
 CREATE TABLE member (
   number INTEGER PRIMARY KEY,
   qid INTEGER NOT NULL,

@@ -23,12 +23,13 @@ class SqliteStore final : public Store {
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
-  Result<void> wake(std::string_view queue, std::span<const Sequence> sequences) override;
+  Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
 
   std::string uuid() override { return database_->uuid(); }
   StoreTime now() override { return database_->clock().now(); }
   Time wall() override { return database_->clock().wall(); }
   Result<QueueAdded> add_queue(const Queue& queue) override;
+  Result<bool> set_queue(const Queue& queue, const Queue& expected) override;
   Result<std::vector<Queue>> queues() override;
   Result<void> remove_queue(std::string_view name) override;
   Result<std::unique_ptr<Membership>> join(std::string_view queue,
@@ -41,6 +42,8 @@ class SqliteStore final : public Store {
   Result<RetirePage> retire(Sequence after, std::size_t limit) override;
 
  private:
+  Result<Retired> retire_ledgers();  // of queues that are ledgers alone
+
   std::shared_ptr<Database> database_;  // shared with the memberships, which may outlive the store
 };
 

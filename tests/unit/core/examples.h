@@ -1,6 +1,6 @@
-// The cast of the core's tests: one queue, one task, and two workers. Ana made the last claim; her
-// commands are "mine". Ben is everybody else. Every record is written out by hand, so that no rule
-// under test makes its own examples.
+// The cast of the core's tests: one queue, one task, two workers and a person. Ana made the last
+// claim; her commands are "mine". Ben is everybody else. Eve looks after the tasks. Every record is
+// written out by hand, so that no rule under test makes its own examples.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,6 +21,7 @@ namespace once::core {
 
 inline void PrintTo(Verdict verdict, std::ostream* out) { *out << to_string(verdict); }
 inline void PrintTo(Ending ending, std::ostream* out) { *out << to_string(ending); }
+inline void PrintTo(Deed::Act act, std::ostream* out) { *out << to_string(act); }
 inline void PrintTo(StoreTime time, std::ostream* out) {
   *out << time.time_since_epoch().count() << "ms";
 }
@@ -50,6 +51,7 @@ inline Digest digest(std::uint8_t fill) {
 
 inline const Nonce kAna = nonce(0xAA);
 inline const Nonce kBen = nonce(0xBB);
+inline const Nonce kEve = nonce(0xEE);
 inline constexpr Member kAnaMember{1};
 inline constexpr Member kBenMember{2};
 
@@ -70,6 +72,12 @@ inline Policy policy() {
   return {.lease = kLease, .attempts = 3, .backoff = {seconds(10), seconds(60)}};
 }
 
+inline Policy policy(InDoubt in_doubt) {
+  Policy made = policy();
+  made.in_doubt = in_doubt;
+  return made;
+}
+
 inline Stored stored(Record record) {
   return {.record = std::move(record), .revision = kRevision, .stamp = kStamp};
 }
@@ -77,6 +85,11 @@ inline Stored holder_gone(Record record) {
   Stored made = stored(std::move(record));
   made.holder_gone = true;
   return made;
+}
+
+inline Decision decide_on(const Stored& holds, const Command& command, const Policy& rules,
+                          Now now) {
+  return decide(&holds, command, rules, now);
 }
 
 // --- What the ledger may hold ---------------------------------------------------------------
@@ -130,6 +143,51 @@ inline Record duplicate() {
   return {.sequence = kSequence, .digest = kDigest, .state = State::duplicate};
 }
 
+// A step that Ana's `attempt` began and did not end.
+inline Step begun(std::string name, std::uint32_t attempt, InDoubt policy = InDoubt::retry) {
+  return {.name = std::move(name),
+          .policy = policy,
+          .attempt = attempt,
+          .runs = 1,
+          .started_at = kThen};
+}
+inline Step done(std::string name, std::uint32_t attempt = 1) {
+  Step step = begun(std::move(name), attempt);
+  step.state = Step::State::done;
+  step.ended_at = kThen;
+  step.result = Body::bytes("remembered");
+  return step;
+}
+inline Step again(std::string name) {
+  Step step = begun(std::move(name), 1);
+  step.state = Step::State::again;
+  return step;
+}
+inline Record with(Record record, std::vector<Step> steps) {
+  record.steps = std::move(steps);
+  return record;
+}
+inline Record cancel_asked(Record record) {
+  record.cancel_asked = true;
+  record.story.push_back({.act = Deed::Act::cancel_asked,
+                          .at = kThen,
+                          .by = "eve",
+                          .why = "not today",
+                          .nonce = nonce(0xE0)});
+  record.deeds = 1;
+  return record;
+}
+
+// Ana's attempt asks the probe, because the one before it was lost.
+inline Record probing(std::uint32_t count = 2) {
+  Record record = running(count);
+  record.in_doubt = true;
+  record.probe = true;
+  record.attempts.back().probing = true;
+  if (count > 1) record.attempts[count - 2].ending = Ending::lost;
+  return record;
+}
+
 // --- What may be asked ----------------------------------------------------------------------
 
 inline Claim claim(const Nonce& by = kBen) {
@@ -148,5 +206,51 @@ inline Fail fail_for_good(const Nonce& by = kAna) {
 inline Doubt doubt(const Nonce& by = kAna) { return {.nonce = by, .error = "killed"}; }
 inline Release release(const Nonce& by = kAna) { return {.nonce = by}; }
 inline Release interrupt(const Nonce& by = kAna) { return {.nonce = by, .started = true}; }
+
+inline Claim claim_that_can_probe(const Nonce& by = kBen) {
+  Claim made = claim(by);
+  made.can_probe = true;
+  return made;
+}
+inline Probed it_did_not_happen(const Nonce& by = kAna) {
+  return {.nonce = by, .known = true, .by = "ana", .why = "no such post"};
+}
+inline Probed nobody_knows(const Nonce& by = kAna) {
+  return {.nonce = by, .by = "ana", .why = "the site is down"};
+}
+inline Complete it_happened(const Nonce& by = kAna) {
+  return {.nonce = by, .result = Body::bytes("post 7"), .probed_by = "ana"};
+}
+
+inline Resolve resolve() {
+  return {.nonce = kEve, .result = Body::bytes("sent"), .by = "eve", .why = "I saw it"};
+}
+inline Drop drop() { return {.nonce = kEve, .by = "eve", .why = "not worth it"}; }
+inline Cancel cancel() {
+  return {.sequence = kSequence, .digest = kDigest, .nonce = kEve, .by = "eve", .why = "not today"};
+}
+// About the end of Ana's first attempt, unless another is named.
+inline Order retry_order(std::uint32_t claims = 1) {
+  return {.nonce = kEve, .claims = claims, .at = kThen, .by = "eve", .why = "paper is there"};
+}
+// Of a task that is to run again by an order that waits.
+inline Cancel cancel_ordered() {
+  Cancel made = cancel();
+  made.order = retry_order();
+  made.order->nonce = nonce(0xE2);
+  return made;
+}
+inline Order complete_step_order(std::string step, std::uint32_t claims = 1) {
+  Order order = retry_order(claims);
+  order.kind = Order::Kind::complete_step;
+  order.step = std::move(step);
+  order.result = Body::bytes("eve's word");
+  return order;
+}
+inline Claim claim_with(Order order) {
+  Claim made = claim();
+  made.order = std::move(order);
+  return made;
+}
 
 }  // namespace once::core::examples

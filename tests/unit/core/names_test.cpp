@@ -162,6 +162,44 @@ TEST(Names, HeadersHaveAnUpperLimitTogether) {
   expect_refused(check_headers({{"a", half}, {"b", half + "v"}}), "one byte more", Code::too_large);
 }
 
+// A ledger alone is fed by loops of one's own: what speaks of deliveries and workers is refused.
+TEST(Names, QueueThatIsALedgerAlone) {
+  struct LedgerRow {
+    const char* what;
+    Queue queue;
+    std::string_view refusal;  // empty: fine
+  };
+  constexpr std::string_view kNoDelivery =
+      "queue mail: a ledger alone takes no topic, key or from: nothing is delivered to it";
+  constexpr std::string_view kNoWorker =
+      "queue mail: a ledger alone takes no max-running, window, timeout or pause: its loops run by "
+      "themselves";
+  constexpr std::string_view kNobodyToAsk =
+      "queue mail: a ledger alone takes in-doubt retry or hold: it has no worker to ask";
+  const LedgerRow rows[] = {
+      {"plain", {.name = "mail", .ledger = true}, ""},
+      {"retry", {.name = "mail", .in_doubt = InDoubt::retry, .ledger = true}, ""},
+      {"hold", {.name = "mail", .in_doubt = InDoubt::hold, .ledger = true}, ""},
+      {"with attempts", {.name = "mail", .attempts = 9, .ledger = true}, ""},
+      {"a topic", {.name = "mail", .topic = "mail.>", .ledger = true}, kNoDelivery},
+      {"a key", {.name = "mail", .key = "{id}", .ledger = true}, kNoDelivery},
+      {"from", {.name = "mail", .from = 1, .ledger = true}, kNoDelivery},
+      {"max-running", {.name = "mail", .max_running = 1, .ledger = true}, kNoWorker},
+      {"window", {.name = "mail", .window = 1, .ledger = true}, kNoWorker},
+      {"timeout", {.name = "mail", .timeout = Duration{60'000}, .ledger = true}, kNoWorker},
+      {"paused", {.name = "mail", .paused = true, .ledger = true}, kNoWorker},
+      {"steps", {.name = "mail", .in_doubt = InDoubt::steps, .ledger = true}, kNobodyToAsk},
+      {"probe", {.name = "mail", .in_doubt = InDoubt::probe, .ledger = true}, kNobodyToAsk},
+      {"the rest is checked, too",
+       {.name = "mail", .lease = Duration{1}, .ledger = true},
+       "queue mail: the lease must be between 100ms and a year"},
+  };
+  for (const LedgerRow& row : rows) {
+    const Result<void> result = check_queue(row.queue);
+    EXPECT_EQ(result ? "" : result.error().message, row.refusal) << row.what;
+  }
+}
+
 TEST(Names, Queue) {
   const Duration year = std::chrono::hours{24 * 365};
   const Duration more = year + Duration{1};

@@ -85,6 +85,19 @@ TEST(Record, TheTokenIsTheRevisionUntilItIsWrittenDown) {
   for (const Row& row : rows) EXPECT_EQ(token_of(row.record, kRevision), row.token) << row.what;
 }
 
+TEST(InDoubt, PoliciesAreNamedAsPeopleTypeThem) {
+  const std::pair<InDoubt, const char*> rows[] = {{InDoubt::retry, "retry"},
+                                                  {InDoubt::steps, "steps"},
+                                                  {InDoubt::hold, "hold"},
+                                                  {InDoubt::probe, "probe"}};
+  for (const auto& [policy, name] : rows) {
+    EXPECT_EQ(to_string(policy), name);
+    EXPECT_EQ(in_doubt_from(name), policy);
+  }
+  for (const char* unknown : {"", "Retry", "step", "ask"})
+    EXPECT_EQ(in_doubt_from(unknown), std::nullopt) << unknown;
+}
+
 TEST(Code, EveryOneHasItsName) {
   const std::pair<Code, const char*> rows[] = {
       {Code::conflicting_duplicate, "conflicting_duplicate"},
@@ -92,6 +105,7 @@ TEST(Code, EveryOneHasItsName) {
       {Code::too_large, "too_large"},
       {Code::queue_mismatch, "queue_mismatch"},
       {Code::not_found, "not_found"},
+      {Code::wrong_state, "wrong_state"},
       {Code::fenced, "fenced"},
       {Code::failed, "failed"},
       {Code::store_unavailable, "store_unavailable"},

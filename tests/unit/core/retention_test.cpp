@@ -118,5 +118,19 @@ TEST(Retention, OneQueueThatIsNotDoneKeepsTheTask) {
     }
 }
 
+// Of a ledger alone there is no entry: the record goes by itself.
+TEST(Retention, ARecordWithoutAnEntryGoesWhenItIsDone) {
+  const std::pair<State, bool> rows[] = {
+      {State::waiting, false},  {State::running, false}, {State::retrying, false},
+      {State::in_doubt, false}, {State::dead, false},    {State::completed, true},
+      {State::cancelled, true},
+  };
+  for (const auto& [state, goes] : rows) {
+    const Standing standing{state, on_day(10)};
+    EXPECT_EQ(may_forget_alone(standing, kAges, on_day(40)), goes) << to_string(state);
+    EXPECT_FALSE(may_forget_alone(standing, kAges, on_day(40) - ms(1))) << to_string(state);
+  }
+}
+
 }  // namespace
 }  // namespace once::core

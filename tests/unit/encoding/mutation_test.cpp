@@ -100,9 +100,13 @@ TEST(Mutation, Records) {
     corpus.push_back(bytes);
     // The fields alone: the property seals them again.
     corpus.push_back(bytes.substr(1, bytes.size() - 1 - kChecksumSize));
+    bytes = encode(random.order());
+    corpus.push_back(bytes);
+    corpus.push_back(bytes.substr(1, bytes.size() - 1 - kChecksumSize));
   }
   Mutator mutator(6, std::move(corpus),
                   {std::string("\0", 1), "\x01", "\x80", "\xFF\xFF\xFF\xFF\x0F", "\x19\x02\x02\x01",
+                   "\x27\x02\x04\x01", "\x29\x02\x02\x01",
                    "\x1B\x01"
                    "1",
                    "\x7F", "\"retry\"", "1e19", "-1"});

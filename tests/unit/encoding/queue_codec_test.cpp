@@ -17,22 +17,25 @@ Queue full() {
           .timeout = Duration{600'000},
           .attempts = 5,
           .backoff = {Duration{1}, Duration{2'000}},
-          .in_doubt = InDoubt::retry,
+          .in_doubt = InDoubt::probe,
           .same_key = SameKey::ignore,
           .max_running = 3,
           .window = 64,
-          .from = 17};
+          .from = 17,
+          .paused = true,
+          .ledger = true};
 }
 
 TEST(QueueCodec, EveryFieldIsWritten) {
-  EXPECT_EQ(encode_queue(full()),
-            R"({"attempts":5,"backoff":[1,2000],"from":17,"in_doubt":"retry",)"
-            R"("key":"{documentId}:\"ü\"","lease":45000,"max_running":3,"name":"ocr",)"
-            R"("same_key":"ignore","timeout":600000,"topic":"documents.*.new","window":64})");
   EXPECT_EQ(
-      encode_queue({}),
-      R"({"attempts":0,"backoff":[],"from":null,"in_doubt":"retry","key":"","lease":30000,)"
-      R"("max_running":0,"name":"","same_key":"duplicate","timeout":0,"topic":"","window":0})");
+      encode_queue(full()),
+      R"({"attempts":5,"backoff":[1,2000],"from":17,"in_doubt":"probe",)"
+      R"("key":"{documentId}:\"ü\"","lease":45000,"ledger":true,"max_running":3,)"
+      R"("name":"ocr","paused":true,"same_key":"ignore","timeout":600000,"topic":"documents.*.new","window":64})");
+  EXPECT_EQ(encode_queue({}),
+            R"({"attempts":0,"backoff":[],"from":null,"in_doubt":"retry","key":"","lease":30000,)"
+            R"("ledger":false,"max_running":0,"name":"","paused":false,"same_key":"duplicate",)"
+            R"("timeout":0,"topic":"","window":0})");
 }
 
 TEST(QueueCodec, RoundTripsCanonically) {
@@ -45,7 +48,11 @@ TEST(QueueCodec, RoundTripsCanonically) {
   Queue exact = full();
   exact.from = 1ULL << 53;
   exact.lease = Duration{(1LL << 53) + 1};
-  for (const Queue& queue : {Queue(), full(), extreme, exact}) {
+  Queue steps = full();
+  steps.in_doubt = InDoubt::steps;
+  Queue hold = full();
+  hold.in_doubt = InDoubt::hold;
+  for (const Queue& queue : {Queue(), full(), extreme, exact, steps, hold}) {
     const std::string text = encode_queue(queue);
     const auto decoded = decode_queue(text);
     ASSERT_TRUE(decoded) << decoded.error().message;
@@ -70,6 +77,8 @@ TEST(QueueCodec, LenientWithFieldsStrictWithValues) {
       {R"({"lease":true})", "\"lease\""},
       {R"({"lease":1e19})", "\"lease\""},
       {R"({"from":-1})", "\"from\""},
+      {R"({"paused":1})", "\"paused\""},
+      {R"({"ledger":"true"})", "\"ledger\""},
       {R"({"backoff":5})", "\"backoff\""},
       {R"({"backoff":[1,null]})", "\"backoff\""},
       {"[]", "no JSON object"},

@@ -1,4 +1,4 @@
-// Random ledger records from a seed: every field set, unset and at its limits.
+// Random ledger records and orders from a seed: every field set, unset and at its limits.
 #pragma once
 
 #include <limits>
@@ -25,18 +25,29 @@ class RandomRecord {
     out.lease = duration();
     out.delay = duration();
     for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.attempts.push_back(attempt());
-    switch (below(4)) {
-      case 0: out.result = Body::bytes(bytes()); break;
-      case 1:
-        out.result = Body::json("{\"n\" : " + std::to_string(below(1000)) + "}").value();
-        break;
-      case 2: out.result = Body(); break;
-      default: break;
-    }
+    for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.steps.push_back(step());
+    for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.story.push_back(deed());
+    out.deeds = static_cast<std::uint32_t>(number());
+    out.probe = below(2) == 0;
+    out.cancel_asked = below(2) == 0;
+    if (below(4) > 0) out.result = body();
     out.result_cut = below(2) == 0;
     out.error = bytes();
     out.reason = bytes();
     out.since = Time{duration()};
+    return out;
+  }
+
+  core::Order order() {
+    core::Order out;
+    out.kind = static_cast<core::Order::Kind>(below(2));
+    fill(out.nonce.bytes);
+    out.claims = static_cast<std::uint32_t>(number());
+    out.at = Time{duration()};
+    out.by = bytes();
+    out.why = bytes();
+    out.step = bytes();
+    out.result = body();
     return out;
   }
 
@@ -52,7 +63,41 @@ class RandomRecord {
     if (below(2) == 0) out.ended_at = Time{duration()};
     out.ending = static_cast<core::Ending>(below(9));
     out.error = bytes();
+    out.probing = below(2) == 0;
     return out;
+  }
+
+  core::Step step() {
+    core::Step out;
+    out.name = bytes();
+    out.state = static_cast<core::Step::State>(below(3));
+    out.policy = static_cast<InDoubt>(below(4));
+    out.attempt = static_cast<std::uint32_t>(number());
+    out.runs = static_cast<std::uint32_t>(number());
+    out.started_at = Time{duration()};
+    if (below(2) == 0) out.ended_at = Time{duration()};
+    out.result = body();
+    out.result_cut = below(2) == 0;
+    return out;
+  }
+
+  core::Deed deed() {
+    core::Deed out;
+    out.act = static_cast<core::Deed::Act>(below(9));
+    out.at = Time{duration()};
+    out.by = bytes();
+    out.why = bytes();
+    out.step = bytes();
+    fill(out.nonce.bytes);
+    return out;
+  }
+
+  Body body() {
+    switch (below(3)) {
+      case 0: return Body::bytes(bytes());
+      case 1: return Body::json("{\"n\" : " + std::to_string(below(1000)) + "}").value();
+      default: return Body();
+    }
   }
 
   std::uint64_t number() {

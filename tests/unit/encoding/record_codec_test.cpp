@@ -26,6 +26,47 @@ core::Record example() {
   return record;
 }
 
+// With everything that steps, policies and people add.
+core::Record eventful() {
+  core::Record record;
+  record.attempts.resize(1);
+  record.attempts[0].probing = true;
+  record.steps.resize(1);
+  record.steps[0].name = "push";
+  record.steps[0].state = core::Step::State::done;
+  record.steps[0].policy = InDoubt::probe;
+  record.steps[0].attempt = 2;
+  record.steps[0].runs = 3;
+  record.steps[0].started_at = Time{Duration{1}};
+  record.steps[0].ended_at = Time{Duration{2}};
+  record.steps[0].result = Body::bytes("ok");
+  record.steps[0].result_cut = true;
+  record.story.resize(1);
+  record.story[0].act = core::Deed::Act::cancel_asked;
+  record.story[0].at = Time{Duration{1}};
+  record.story[0].by = "ann";
+  record.story[0].why = "no";
+  record.story[0].step = "s";
+  record.story[0].nonce.bytes.fill(0xCD);
+  record.deeds = 7;
+  record.probe = true;
+  record.cancel_asked = true;
+  return record;
+}
+
+core::Order order() {
+  core::Order order;
+  order.kind = core::Order::Kind::complete_step;
+  order.nonce.bytes.fill(0xEF);
+  order.claims = 300;
+  order.at = Time{Duration{1000}};
+  order.by = "ann";
+  order.why = "it is there";
+  order.step = "push";
+  order.result = Body::json("[1 ]").value();
+  return order;
+}
+
 std::string resealed(std::string content) {
   append_checksum(content);
   return content;
@@ -46,6 +87,28 @@ TEST(RecordCodec, RoundTrips) {
   }
   EXPECT_EQ(*decode(encode(core::Record())), core::Record());
   EXPECT_EQ(*decode(encode(example())), example());
+  EXPECT_EQ(*decode(encode(eventful())), eventful());
+}
+
+TEST(RecordCodec, OrdersRoundTrip) {
+  RandomRecord random(7);
+  for (int i = 0; i < 5'000; ++i) {
+    const core::Order given = random.order();
+    const auto decoded = decode_order(encode(given));
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    ASSERT_EQ(*decoded, given);
+  }
+  EXPECT_EQ(*decode_order(encode(core::Order())), core::Order());
+  EXPECT_EQ(*decode_order(encode(order())), order());
+}
+
+TEST(RecordCodec, WhatIsNotThereCostsNothing) {
+  EXPECT_EQ(encode(core::Record()).size(), 1 + kChecksumSize);
+  EXPECT_EQ(encode(core::Order()).size(), 1 + kChecksumSize);
+  core::Record record;
+  record.steps.resize(1);
+  record.story.resize(1);
+  EXPECT_EQ(encode(record).size(), 1 + 2 + 2 + kChecksumSize);
 }
 
 // The format on disk: a change here needs a new version byte.
@@ -65,6 +128,35 @@ TEST(RecordCodec, BytesOfVersionOne) {
   EXPECT_EQ(checksum("123456789"), 1222785008u);
 }
 
+TEST(RecordCodec, BytesOfStepsAndDeeds) {
+  const std::string expected(
+      "\x01"
+      "\x19\x02\x10\x01"
+      "\x27\x18\x03\x04push\x04\x01\x06\x03\x08\x02\x0A\x03\x0C\x02\x0E\x04\x13\x02ok\x14\x01"
+      "\x29\x22\x02\x04\x04\x02\x07\x03"
+      "ann\x09\x02no\x0B\x01s"
+      "\x0D\x10\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD\xCD"
+      "\x2A\x07"
+      "\x2C\x01"
+      "\x2E\x01");
+  EXPECT_EQ(without_checksum(encode(eventful())), expected);
+}
+
+TEST(RecordCodec, BytesOfAnOrder) {
+  const std::string expected(
+      "\x01"
+      "\x02\x01"
+      "\x05\x10\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF"
+      "\x06\xD0\x0F"
+      "\x09\x03"
+      "ann"
+      "\x0B\x0Bit is there"
+      "\x0D\x04push"
+      "\x0F\x04[1 ]"
+      "\x12\xAC\x02");
+  EXPECT_EQ(without_checksum(encode(order())), expected);
+}
+
 TEST(RecordCodec, CutOffAnywhereIsAnError) {
   RandomRecord random(2);
   for (int i = 0; i < 100; ++i) {
@@ -74,6 +166,9 @@ TEST(RecordCodec, CutOffAnywhereIsAnError) {
       ASSERT_FALSE(decoded) << size << " of " << bytes.size();
       ASSERT_EQ(decoded.error().code, Code::store_unusable);
     }
+    const std::string ordered = encode(random.order());
+    for (std::size_t size = 0; size < ordered.size(); ++size)
+      ASSERT_FALSE(decode_order(std::string_view(ordered).substr(0, size))) << size;
   }
 }
 
@@ -85,18 +180,30 @@ TEST(RecordCodec, FieldsCutOffInTheMiddleAreAnError) {
     if (decode(resealed(content.substr(0, size)))) ++accepted;
   }
   EXPECT_EQ(accepted, 9u) << "only where one of the nine fields ends";
+
+  const std::string ordered = without_checksum(encode(order()));
+  accepted = 0;
+  for (std::size_t size = 1; size < ordered.size(); ++size)
+    if (decode_order(resealed(ordered.substr(0, size)))) ++accepted;
+  EXPECT_EQ(accepted, 8u) << "only where one of the eight fields ends";
 }
 
-TEST(RecordCodec, EveryFlippedBitIsNoticed) {
-  std::string bytes = encode(example());
+template <class Decode>
+void expect_every_flipped_bit_noticed(std::string bytes, Decode decode_it) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       bytes[i] = static_cast<char>(bytes[i] ^ (1 << bit));
-      ASSERT_FALSE(decode(bytes)) << "byte " << i << " bit " << bit;
+      ASSERT_FALSE(decode_it(bytes)) << "byte " << i << " bit " << bit;
       bytes[i] = static_cast<char>(bytes[i] ^ (1 << bit));
     }
   }
-  EXPECT_TRUE(decode(bytes));
+  EXPECT_TRUE(decode_it(bytes));
+}
+
+TEST(RecordCodec, EveryFlippedBitIsNoticed) {
+  expect_every_flipped_bit_noticed(encode(example()), decode);
+  expect_every_flipped_bit_noticed(encode(eventful()), decode);
+  expect_every_flipped_bit_noticed(encode(order()), decode_order);
 }
 
 TEST(RecordCodec, NewerVersionsAreRefusedByName) {
@@ -108,11 +215,21 @@ TEST(RecordCodec, NewerVersionsAreRefusedByName) {
   EXPECT_NE(decoded.error().message.find("written by a newer once"), std::string::npos);
   bytes[0] = 0;
   EXPECT_NE(decode(bytes).error().message.find("damaged"), std::string::npos);
+
+  bytes = encode(order());
+  bytes[0] = 2;
+  EXPECT_EQ(decode_order(bytes).error().message,
+            "a person's order for a task was written by a newer once (format 2, this one reads up "
+            "to 1); nothing was changed: use that once or a newer one");
+  bytes[0] = 0;
+  EXPECT_EQ(decode_order(bytes).error().message,
+            "a person's order for a task is damaged (there is no format 0); nothing was changed: "
+            "restore the store from a backup");
 }
 
 TEST(RecordCodec, UnknownFieldsAreSkipped) {
   std::string content = without_checksum(encode(example()));
-  append_number_field(19, 12345, content);
+  append_number_field(24, 12345, content);
   append_bytes_field(400, "of a newer one", content);
   append_bytes_field(400, "and again", content);
   const auto decoded = decode(resealed(content));
@@ -121,12 +238,28 @@ TEST(RecordCodec, UnknownFieldsAreSkipped) {
 
   std::string attempt;
   append_number_field(1, 7, attempt);
-  append_bytes_field(8, "of a newer one", attempt);
-  std::string with_attempt = "\x01";
-  append_bytes_field(12, attempt, with_attempt);
-  const auto with = decode(resealed(with_attempt));
+  append_bytes_field(90, "of a newer one", attempt);
+  std::string step;
+  append_bytes_field(1, "push", step);
+  append_bytes_field(90, "of a newer one", step);
+  std::string deed;
+  append_bytes_field(3, "ann", deed);
+  append_bytes_field(90, "of a newer one", deed);
+  std::string parts = "\x01";
+  append_bytes_field(12, attempt, parts);
+  append_bytes_field(19, step, parts);
+  append_bytes_field(20, deed, parts);
+  const auto with = decode(resealed(parts));
   ASSERT_TRUE(with);
   EXPECT_EQ(with->attempts.at(0).number, 7u);
+  EXPECT_EQ(with->steps.at(0).name, "push");
+  EXPECT_EQ(with->story.at(0).by, "ann");
+
+  std::string ordered = without_checksum(encode(order()));
+  append_bytes_field(90, "of a newer one", ordered);
+  const auto newer = decode_order(resealed(ordered));
+  ASSERT_TRUE(newer) << newer.error().message;
+  EXPECT_EQ(*newer, order());
 }
 
 TEST(RecordCodec, ValuesThatDoNotFitAreDamage) {
@@ -155,11 +288,49 @@ TEST(RecordCodec, ValuesThatDoNotFitAreDamage) {
       "\x01\x19\x02\x0C\x09"s,          // an ending beyond the last
       "\x01\x19\x04\x02\x01\x02\x01"s,  // an attempt with a field twice
       "\x01\x18\x01"s,                  // an attempt that is a number
+      "\x01\x19\x02\x10\x02"s,          // probing: neither yes nor no
+      "\x01\x26\x01"s,                  // a step that is a number
+      "\x01\x27\x02\x04\x03"s,          // a step's state beyond the last
+      "\x01\x27\x02\x06\x04"s,          // a policy beyond the last
+      "\x01\x27\x04\x08\x01\x08\x01"s,  // a step with a field twice
+      "\x01\x27\x03\x11\x01{"s,         // a step's JSON result that is none
+      "\x01\x27\x06\x11\x01"
+      "1\x13\x01"
+      "1"s,                             // a step with two results
+      "\x01\x27\x03\x03\x02p"s,         // a step longer than itself
+      "\x01\x28\x01"s,                  // a deed that is a number
+      "\x01\x29\x02\x02\x09"s,          // an act beyond the last
+      "\x01\x29\x03\x0D\x01x"s,         // a deed's nonce of one byte
+      "\x01\x29\x04\x02\x01\x02\x01"s,  // a deed with a field twice
+      "\x01\x2A\x01\x2A\x01"s,          // deeds counted twice
+      "\x01\x2C\x02"s,                  // probe: neither yes nor no
+      "\x01\x2E\x02"s,                  // cancel asked: neither yes nor no
   };
   for (const std::string& content : kContents) {
     const auto decoded = decode(resealed(content));
     ASSERT_FALSE(decoded) << ::testing::PrintToString(content);
     EXPECT_EQ(decoded.error().code, Code::store_unusable);
+    EXPECT_NE(decoded.error().message.find("damaged"), std::string::npos);
+  }
+}
+
+TEST(RecordCodec, OrdersThatDoNotFitAreDamage) {
+  using namespace std::string_literals;
+  const std::string kContents[] = {
+      "\x01\x02\x02"s,                  // a kind beyond the last
+      "\x01\x05\x01x"s,                 // a nonce of one byte
+      "\x01\x08\x01"s,                  // a name that is a number
+      "\x01\x06\x01\x06\x01"s,          // a field twice
+      "\x01\x13\x01x"s,                 // claims that are bytes
+      "\x01\x12\xFF\xFF\xFF\xFF\x1F"s,  // claims beyond 32 bits
+      "\x01\x0F\x01{"s,                 // a JSON result that is none
+      "\x01\x0F\x01"
+      "1\x11\x01"
+      "1"s,  // two results
+  };
+  for (const std::string& content : kContents) {
+    const auto decoded = decode_order(resealed(content));
+    ASSERT_FALSE(decoded) << ::testing::PrintToString(content);
     EXPECT_NE(decoded.error().message.find("damaged"), std::string::npos);
   }
 }

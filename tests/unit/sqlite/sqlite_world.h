@@ -75,10 +75,14 @@ class RuleClaimer final : public store::Claimer {
     return Address{.queue = queue_.name, .key = entry.id, .sequence = entry.sequence};
   }
   std::optional<Record> claim(const Entry& entry, const core::Stored* stored,
-                              core::Now now) override {
+                              const core::Order* order, core::Now now) override {
     const auto random = std::random_device{}();
-    core::Claim claim{
-        .sequence = entry.sequence, .digest = entry.digest, .worker = "tester", .member = member_};
+    core::Claim claim{.sequence = entry.sequence,
+                      .digest = entry.digest,
+                      .worker = "tester",
+                      .member = member_,
+                      .not_before = entry.not_before()};
+    if (order) claim.order = *order;
     std::memcpy(claim.nonce.bytes.data(), &random, sizeof random);
     return core::decide(stored, claim, core::policy_of(queue_), now).next;
   }

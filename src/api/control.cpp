@@ -1,0 +1,290 @@
+// What people do to tasks: retry, complete, drop, cancel; and to queues: set.
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "api/zone_impl.h"
+#include "core/names.h"
+#include "encoding/json.h"
+#include "engine/scribe.h"
+
+namespace once::inline v1 {
+namespace {
+
+std::string this_person() {
+  const passwd* const user = getpwuid(geteuid());
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return (user ? std::string(user->pw_name) : std::to_string(geteuid())) + "@" + host;
+}
+
+std::string named(std::string_view id, std::string_view queue) {
+  return "task '" + std::string(id) + "' in queue '" + std::string(queue) + "'";
+}
+
+Error wrong_state(std::string_view id, std::string_view queue, State state, std::string_view can) {
+  return {.code = Code::wrong_state,
+          .message = named(id, queue) + " is " + std::string(to_string(state)) +
+                     "; nothing was changed: " + std::string(can)};
+}
+
+constexpr std::string_view kCanRetry = "only a dead or in-doubt task can be retried";
+constexpr std::string_view kCanComplete = "only an in-doubt task can be completed by hand";
+constexpr std::string_view kCanDrop =
+    "only a dead or in-doubt task can be dropped; an unsettled one can be cancelled";
+constexpr std::string_view kCanCancel =
+    "only an unsettled or in-doubt task can be cancelled; a dead one can be dropped";
+
+// One task in one queue, as somebody is about to change it.
+struct Target {
+  Queue queue{};
+  store::Row row{};
+  store::Address at{};
+  State state{};
+};
+
+class Control {
+ public:
+  Control(Zone::Impl& zone, std::string_view id, std::string_view queue, const By& by)
+      : zone_(zone),
+        id_(id),
+        queue_(queue),
+        who_(by.who.empty() ? this_person() : by.who),
+        why_(by.why) {}
+
+  Result<Target> find() const {
+    auto queue = zone_.queue(queue_);
+    if (!queue) return queue.error();
+    Target target{.queue = std::move(*queue)};
+    auto found = target.queue.ledger ? ledger_row(target.queue) : task_row(target.queue);
+    if (!found) return found.error();
+    target.row = std::move(*found);
+    target.state = store::state_of(target.row, zone_.store->now());
+    target.at = {.kind = target.row.own ? store::Address::Kind::entry : store::Address::Kind::task,
+                 .queue = target.queue.name,
+                 .key = target.row.key,
+                 .sequence = target.row.entry.sequence};
+    return target;
+  }
+
+  core::Nonce nonce() const {
+    core::Nonce nonce;
+    zone_.scheduler->random_bytes(nonce.bytes.data(), nonce.bytes.size());
+    return nonce;
+  }
+
+  Result<engine::Written> write(const Target& target, core::Command command) const {
+    engine::Scribe scribe(*zone_.store, core::policy_of(target.queue));
+    return scribe.write(
+        {.at = target.at, .known = target.row.stored, .command = std::move(command)});
+  }
+
+  // A direct write that must end in `wanted`.
+  Result<void> change(const Target& target, core::Command command, core::Verdict wanted,
+                      std::string_view can) const {
+    if (target.row.order && target.state == State::waiting)
+      return wrong_state(id_, queue_, target.state,
+                         "it is to be run again, and waits for a worker; it can be cancelled");
+    auto written = write(target, std::move(command));
+    if (!written) return written.error();
+    const core::Verdict verdict = written->decision.verdict;
+    if (verdict == wanted || verdict == core::Verdict::already_done) return {};
+    return wrong_state(id_, queue_, written->stored ? written->stored->record.state : target.state,
+                       can);
+  }
+
+  // Asking is one durable write, which brings the order to whatever worker comes.
+  Result<void> order(core::Order order) const {
+    auto target = find();
+    if (!target) return target.error();
+    if (target->state != State::dead && target->state != State::in_doubt)
+      return wrong_state(
+          id_, queue_, target->state,
+          target->row.order ? "it was asked for already, and waits for a worker" : kCanRetry);
+    if (target->row.own)
+      return Error{.code = Code::wrong_state,
+                   .message = named(id_, queue_) +
+                              " can't be retried: " + target->row.stored->record.reason +
+                              ". Publish it anew under an id and key of its own, or drop it."};
+    if (order.kind == core::Order::Kind::complete_step)
+      if (auto known = check_step(*target, order.step); !known) return known;
+    order.nonce = nonce();
+    order.claims = target->row.stored->record.claims;
+    order.at = zone_.store->wall();
+    order.by = who_;
+    order.why = why_;
+    if (target->queue.ledger)
+      return change(*target, core::Retry{.order = std::move(order)}, core::Verdict::released,
+                    kCanRetry);
+    const store::Wake wake{.sequence = target->row.entry.sequence, .order = std::move(order)};
+    if (auto woken = zone_.store->wake(target->queue.name, std::span(&wake, 1)); !woken)
+      return woken.error();
+    return taken(wake.order->nonce);
+  }
+
+  // Of two who ask at once one is heard: it waits, or has been carried out.
+  Result<void> taken(const core::Nonce& mine) const {
+    auto target = find();
+    if (!target) return target.error();
+    const store::Row& row = target->row;
+    const bool waits = row.order && row.order->nonce == mine && target->state == State::waiting;
+    const bool done =
+        row.stored && std::any_of(row.stored->record.story.begin(), row.stored->record.story.end(),
+                                  [&](const core::Deed& deed) { return deed.nonce == mine; });
+    if (waits || done) return {};
+    return wrong_state(id_, queue_, target->state, "somebody else was faster");
+  }
+
+  // A task that was never looked at gets a record of its own where keys are made by a template: its
+  // key may belong to an earlier task that is still to run.
+  Result<State> cancel() const {
+    while (true) {
+      auto state = try_cancel();
+      // A worker came to it between the look and the write.
+      if (state || state.error().code != Code::wrong_state || !state.error().retryable)
+        return state;
+    }
+  }
+
+  Result<State> try_cancel() const {
+    auto target = find();
+    if (!target) return target.error();
+    if (!target->row.stored && !target->queue.key.empty())
+      target->at.kind = store::Address::Kind::entry;
+    core::Cancel command{.sequence = target->row.entry.sequence,
+                         .digest = target->row.entry.digest,
+                         .nonce = nonce(),
+                         .by = who_,
+                         .why = why_};
+    command.order = target->row.order;
+    auto written = write(*target, command);
+    if (!written) return written.error();
+    const State state = written->stored ? written->stored->record.state : target->state;
+    if (written->decision.verdict == core::Verdict::wrong_state)
+      return wrong_state(id_, queue_, state, kCanCancel);
+    return state;
+  }
+
+  const std::string& who() const { return who_; }
+  const std::string& why() const { return why_; }
+  Error refused(const Target& target, std::string_view can) const {
+    return wrong_state(id_, queue_, target.state, can);
+  }
+
+ private:
+  Result<store::Row> ledger_row(const Queue& queue) const {
+    const store::Address at{.queue = queue.name, .key = std::string(id_)};
+    auto stored = std::move(zone_.store->get(std::span(&at, 1)).front());
+    if (!stored) return stored.error();
+    if (!*stored)
+      return Error{.code = Code::not_found,
+                   .message = "queue '" + queue.name + "' knows no key '" + std::string(id_) + "'"};
+    store::Row row;
+    row.queue = queue.name;
+    row.key = id_;
+    row.stored = std::move(*stored);
+    return row;
+  }
+
+  Result<store::Row> task_row(const Queue& queue) const {
+    auto entry = zone_.store->find(id_);
+    if (!entry) return entry.error();
+    if (!*entry)
+      return Error{.code = Code::not_found,
+                   .message = "no task has the id '" + std::string(id_) + "'"};
+    auto row = zone_.row(**entry, queue);
+    if (!row) return row.error();
+    if (!*row)
+      return Error{.code = Code::not_found,
+                   .message = "queue '" + queue.name + "' does not have the task '" +
+                              std::string(id_) + "'"};
+    return std::move(**row);
+  }
+
+  Result<void> check_step(const Target& target, std::string_view name) const {
+    const core::Record& record = target.row.stored->record;
+    const core::Step* step = core::find_step(record, name);
+    if (step && core::cut_off(record, *step)) return {};
+    return Error{.code = step ? Code::wrong_state : Code::not_found,
+                 .message = named(id_, queue_) + (step ? ": step '" : " has no step '") +
+                            std::string(name) + (step ? "' is not in doubt" : "'") +
+                            "; nothing was changed: 'once inspect' shows its steps"};
+  }
+
+  Zone::Impl& zone_;
+  const std::string_view id_;
+  const std::string_view queue_;
+  const std::string who_;
+  const std::string why_;
+};
+
+}  // namespace
+
+Result<void> Zone::retry(std::string_view id, std::string_view queue, const By& by) {
+  return Control(*impl_, id, queue, by).order({.kind = core::Order::Kind::retry});
+}
+
+// What a program that asks for the step is to be told: a JSON string as it is, nothing for null.
+Result<void> Zone::complete_step(std::string_view id, std::string_view queue, std::string_view step,
+                                 Body result, const By& by) {
+  if (result.is_json()) {
+    const auto json = encoding::parse_json(result.text());
+    if (json && json->kind() == encoding::Json::Kind::string)
+      result = Body::bytes(json->string());
+    else if (json && json->kind() == encoding::Json::Kind::null)
+      result = Body::bytes({});
+  }
+  return Control(*impl_, id, queue, by)
+      .order({.kind = core::Order::Kind::complete_step,
+              .step = std::string(step),
+              .result = std::move(result)});
+}
+
+Result<void> Zone::complete(std::string_view id, std::string_view queue, Body result,
+                            const By& by) {
+  const Control control(*impl_, id, queue, by);
+  auto target = control.find();
+  if (!target) return target.error();
+  return control.change(*target,
+                        core::Resolve{.nonce = control.nonce(),
+                                      .result = std::move(result),
+                                      .by = control.who(),
+                                      .why = control.why()},
+                        core::Verdict::completed, kCanComplete);
+}
+
+Result<void> Zone::drop(std::string_view id, std::string_view queue, const By& by) {
+  const Control control(*impl_, id, queue, by);
+  auto target = control.find();
+  if (!target) return target.error();
+  return control.change(
+      *target, core::Drop{.nonce = control.nonce(), .by = control.who(), .why = control.why()},
+      core::Verdict::cancelled, kCanDrop);
+}
+
+Result<State> Zone::cancel(std::string_view id, std::string_view queue, const By& by) {
+  return Control(*impl_, id, queue, by).cancel();
+}
+
+Result<Queue> Zone::change(std::string_view name, const std::function<void(Queue&)>& edit) {
+  while (true) {
+    auto now = impl_->queue(name);
+    if (!now) return now.error();
+    Queue next = *now;
+    edit(next);
+    if (next == *now) return next;
+    if (auto ok = core::check_queue(next); !ok) return ok.error();
+    if (now->name != next.name || now->topic != next.topic || now->key != next.key ||
+        now->from != next.from || now->ledger != next.ledger)
+      return Error{.code = Code::queue_mismatch,
+                   .message = "the topic, key and start of queue '" + now->name +
+                              "' are fixed; nothing was changed. A queue of another name can have "
+                              "others."};
+    auto written = impl_->store->set_queue(next, *now);
+    if (!written) return written.error();
+    if (*written) return next;
+  }
+}
+
+}  // namespace once::inline v1

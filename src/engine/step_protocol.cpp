@@ -1,0 +1,86 @@
+#include "engine/step_protocol.h"
+
+#include <algorithm>
+
+#include "core/names.h"
+#include "encoding/wire.h"
+
+namespace once::engine::step {
+namespace {
+
+enum Field : unsigned { version = 1, kind, name, policy, key, bytes, cut };
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7F;
+}
+
+bool is_known(std::uint64_t kind_value) {
+  using Kind = Message::Kind;
+  const auto within = [&](Kind first, Kind last) {
+    return kind_value >= static_cast<std::uint64_t>(first) &&
+           kind_value <= static_cast<std::uint64_t>(last);
+  };
+  return within(Kind::begin, Kind::hold) || within(Kind::run, Kind::refused);
+}
+
+// False: the field cannot be what it says.
+bool take(const encoding::WireField& field, Message& to) {
+  switch (field.number) {
+    case Field::version: to.version = field.value; return true;
+    case Field::kind:
+      to.kind = static_cast<Message::Kind>(field.value);
+      return is_known(field.value);
+    case Field::name: to.name = field.bytes; return true;
+    case Field::policy: to.policy = in_doubt_from(field.bytes); return to.policy.has_value();
+    case Field::key: to.key = field.bytes; return true;
+    case Field::bytes: to.bytes = field.bytes; return field.bytes.size() <= kMaxResult;
+    case Field::cut: to.cut = field.value != 0; return true;
+    default: return true;
+  }
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  std::string content;
+  encoding::append_number_field(Field::version, message.version, content);
+  encoding::append_number_field(Field::kind, static_cast<std::uint64_t>(message.kind), content);
+  if (!message.name.empty()) encoding::append_bytes_field(Field::name, message.name, content);
+  if (message.policy)
+    encoding::append_bytes_field(Field::policy, to_string(*message.policy), content);
+  if (!message.key.empty()) encoding::append_bytes_field(Field::key, message.key, content);
+  if (!message.bytes.empty()) encoding::append_bytes_field(Field::bytes, message.bytes, content);
+  if (message.cut) encoding::append_number_field(Field::cut, 1, content);
+  std::string frame;
+  for (std::size_t i = 0; i < kSizeBytes; ++i)
+    frame += static_cast<char>(content.size() >> (8 * i));
+  return frame + content;
+}
+
+std::optional<Message> decode(std::string_view content) {
+  Message message;
+  message.version = 0;
+  for (encoding::WireReader fields(content); !fields.at_end();) {
+    const auto field = fields.next();
+    if (!field || !take(*field, message)) return std::nullopt;
+    if (field->number == Field::version && message.version != kVersion) return message;
+  }
+  if (message.version != kVersion || message.kind == Message::Kind::none) return std::nullopt;
+  return message;
+}
+
+Result<void> check_name(std::string_view text) {
+  const auto refused = [](const std::string& why) {
+    return Error{Code::invalid_input, "the step's name " + why + "; nothing was run; use 1 to " +
+                                          std::to_string(kMaxName) +
+                                          " bytes of text without control characters"};
+  };
+  if (text.empty()) return refused("is empty");
+  if (text.size() > kMaxName) return refused("has " + std::to_string(text.size()) + " bytes");
+  if (!core::valid_utf8(text)) return refused("is not UTF-8");
+  if (std::any_of(text.begin(), text.end(), is_control)) return refused("has a control character");
+  return {};
+}
+
+}  // namespace once::engine::step
