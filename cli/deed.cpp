@@ -102,8 +102,12 @@ class Doing {
 
   void act(const Target& target) {
     if (session_.out.closed()) return;  // nobody would learn what was done
+    if (deed_.check) {
+      if (auto right = deed_.check(zone_, target); !right) return failed(right.error(), target);
+    }
     if (options_.dry_run) {
-      tell(target, {deed_.outcome, "would be " + deed_.outcome});
+      tell(target,
+           {deed_.outcome, deed_.foreseen.empty() ? "would be " + deed_.outcome : deed_.foreseen});
       return;
     }
     auto done = deed_.act(zone_, target, by_);

@@ -35,6 +35,9 @@ struct Deed {
   std::string kind{};           // what its tasks are: "dead"
   std::string refusal{};        // what others are: "is not dead"
   std::vector<State> states{};  // where it can be done
+  std::string foreseen{};       // what --dry-run says to people; empty: "would be " and the outcome
+  // Whether it can be done to this one, asked by --dry-run too; empty: it can.
+  std::function<Result<void>(const Zone&, const Target&)> check{};
   std::function<Result<Done>(Zone&, const Target&, const By&)> act{};
 };
 

@@ -22,7 +22,7 @@ Error nothing_done(Code code, std::string message) {
 }
 
 // A person who names a step is mistaken when another one is in doubt, or none is.
-Result<void> check_step(const Zone& zone, const Target& target, const std::string& name) {
+Result<void> has_step_in_doubt(const Zone& zone, const Target& target, const std::string& name) {
   auto task = zone.inspect(target.id);
   if (!task) return task.error();
   for (const QueueView& queue : task->queues) {
@@ -40,10 +40,19 @@ Result<void> check_step(const Zone& zone, const Target& target, const std::strin
                                   name, target.queue));
 }
 
+void check_step(const Options& options, Deed& deed) {
+  if (!options.step) return;
+  deed.check = [name = *options.step](const Zone& zone, const Target& target) {
+    return has_step_in_doubt(zone, target, name);
+  };
+}
+
 int complete(Session& session, const Letters& letters, const Options& options) {
   auto result = result_from(options.result, options.raw);
   if (!result) return session.fail(result.error());
   Deed deed = deed_on(letters, "complete", "completed");
+  check_step(options, deed);
+  if (options.step) deed.foreseen = "would go on after step " + printable(*options.step);
   deed.act = [&](Zone& zone, const Target& target, const By& by) -> Result<Done> {
     if (!options.step) {
       auto done = zone.complete(target.id, target.queue, *result, by);
@@ -60,12 +69,8 @@ int complete(Session& session, const Letters& letters, const Options& options) {
 
 int retry(Session& session, const Letters& letters, const Options& options) {
   Deed deed = deed_on(letters, "retry", "retried");
-  deed.act = [&](Zone& zone, const Target& target, const By& by) -> Result<Done> {
-    if (options.step) {
-      if (auto right = check_step(zone, target, *options.step); !right) return right.error();
-    }
-    return retry_task(zone, target, by);
-  };
+  check_step(options, deed);
+  deed.act = retry_task;
   return carry_out(session, options.deed, deed);
 }
 

@@ -123,6 +123,10 @@ class Steps(OnceTest):
     def test_complete_a_step(self):
         self.refused(6, "doubt", "complete", "a", "--step", "deploy")
         self.refused(1, "doubt", "complete", "a", "--step", "write")
+        self.refused(6, "doubt", "complete", "a", "--step", "deploy", "--dry-run")
+        foreseen = self.ok("doubt", "complete", "a", "--step", "push", "--dry-run").out
+        self.assertIn("would go on after step push", foreseen)
+        self.assertEqual("in_doubt", self.queue()["state"])
         said = self.ok("doubt", "complete", "a", "--step", "push", "--raw", "--result", "4f1c", "--reason", "in the log").out
         self.assertIn("goes on after step push", said)
         self.work()

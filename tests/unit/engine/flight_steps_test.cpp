@@ -145,7 +145,7 @@ TEST(Keeper, WritesNothingMoreOnceTheTimeIsUp) {
       Duration{0});
   EXPECT_TRUE(worker->run_one().value());
   EXPECT_EQ(after, before);
-  EXPECT_LT(before, 30U);
+  EXPECT_LT(before, 100U) << "a renewal per third of the lease, for a second";
 }
 
 TEST(Slots, ALoweredCountIsNotExceededByThoseWhoHoldMore) {
