@@ -79,8 +79,6 @@
 namespace once::core {
 namespace {
 
-const std::vector<Duration> kDefaultBackoff{Duration{30'000}, Duration{120'000}, Duration{300'000}};
-
 // Of what a handler may ask for; beyond all reason, and far from where time overflows.
 constexpr Duration kLongestWait = std::chrono::hours{24 * 365 * 10};
 
@@ -687,73 +685,8 @@ class Rules {
 
 }  // namespace
 
-Policy policy_of(const Queue& queue) {
-  Policy policy{.lease = queue.lease,
-                .timeout = queue.timeout,
-                .attempts = static_cast<std::uint32_t>(queue.attempts),
-                .backoff = queue.backoff.empty() ? kDefaultBackoff : queue.backoff,
-                .in_doubt = queue.in_doubt,
-                .same_key = queue.same_key};
-  if (policy.attempts == 0) policy.attempts = static_cast<std::uint32_t>(policy.backoff.size()) + 1;
-  return policy;
-}
-
-InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own) {
-  switch (own.value_or(policy.in_doubt)) {
-    case InDoubt::retry: return InDoubt::retry;
-    case InDoubt::steps:
-    case InDoubt::hold: return InDoubt::hold;
-    case InDoubt::probe: return own ? InDoubt::probe : InDoubt::retry;
-  }
-  return InDoubt::hold;
-}
-
-Duration backoff_after(const Policy& policy, std::uint32_t counted, double jitter) {
-  const std::size_t last = policy.backoff.size() - 1;
-  const Duration base = policy.backoff[std::min<std::size_t>(counted > 0 ? counted - 1 : 0, last)];
-  return base +
-         Duration{static_cast<Duration::rep>(static_cast<double>(base.count()) * 0.2 * jitter)};
-}
-
 Decision decide(const Stored* stored, const Command& command, const Policy& policy, Now now) {
   return std::visit(Rules{stored, policy, now}, command);
-}
-
-std::string_view to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::claimed: return "claimed";
-    case Verdict::renewed: return "renewed";
-    case Verdict::overdue: return "overdue";
-    case Verdict::completed: return "completed";
-    case Verdict::retrying: return "retrying";
-    case Verdict::dead: return "dead";
-    case Verdict::released: return "released";
-    case Verdict::set_aside: return "set_aside";
-    case Verdict::doubted: return "doubted";
-    case Verdict::cancelled: return "cancelled";
-    case Verdict::expired: return "expired";
-    case Verdict::asked_to_stop: return "asked_to_stop";
-    case Verdict::probed: return "probed";
-    case Verdict::step_begun: return "step_begun";
-    case Verdict::step_remembered: return "step_remembered";
-    case Verdict::step_in_doubt: return "step_in_doubt";
-    case Verdict::step_recorded: return "step_recorded";
-    case Verdict::step_refused: return "step_refused";
-    case Verdict::already_done: return "already_done";
-    case Verdict::already_completed: return "already_completed";
-    case Verdict::already_dead: return "already_dead";
-    case Verdict::already_cancelled: return "already_cancelled";
-    case Verdict::already_set_aside: return "already_set_aside";
-    case Verdict::awaits_decision: return "awaits_decision";
-    case Verdict::held: return "held";
-    case Verdict::not_due: return "not_due";
-    case Verdict::exhausted: return "exhausted";
-    case Verdict::duplicate_key: return "duplicate_key";
-    case Verdict::conflicting_key: return "conflicting_key";
-    case Verdict::wrong_state: return "wrong_state";
-    case Verdict::fenced: return "fenced";
-  }
-  return "?";
 }
 
 AppendVerdict judge_append(const Nonce& my_nonce, const Digest& my_digest, const Nonce& its_nonce,

@@ -1,0 +1,41 @@
+// What a queue's definition means for attempts and steps.
+#include <algorithm>
+
+#include "core/decide.h"
+
+namespace once::core {
+namespace {
+
+const std::vector<Duration> kDefaultBackoff{Duration{30'000}, Duration{120'000}, Duration{300'000}};
+
+}  // namespace
+
+Policy policy_of(const Queue& queue) {
+  Policy policy{.lease = queue.lease,
+                .timeout = queue.timeout,
+                .attempts = static_cast<std::uint32_t>(queue.attempts),
+                .backoff = queue.backoff.empty() ? kDefaultBackoff : queue.backoff,
+                .in_doubt = queue.in_doubt,
+                .same_key = queue.same_key};
+  if (policy.attempts == 0) policy.attempts = static_cast<std::uint32_t>(policy.backoff.size()) + 1;
+  return policy;
+}
+
+InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own) {
+  switch (own.value_or(policy.in_doubt)) {
+    case InDoubt::retry: return InDoubt::retry;
+    case InDoubt::steps:
+    case InDoubt::hold: return InDoubt::hold;
+    case InDoubt::probe: return own ? InDoubt::probe : InDoubt::retry;
+  }
+  return InDoubt::hold;
+}
+
+Duration backoff_after(const Policy& policy, std::uint32_t counted, double jitter) {
+  const std::size_t last = policy.backoff.size() - 1;
+  const Duration base = policy.backoff[std::min<std::size_t>(counted > 0 ? counted - 1 : 0, last)];
+  return base +
+         Duration{static_cast<Duration::rep>(static_cast<double>(base.count()) * 0.2 * jitter)};
+}
+
+}  // namespace once::core
