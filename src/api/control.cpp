@@ -168,9 +168,6 @@ class Control {
 
   const std::string& who() const { return who_; }
   const std::string& why() const { return why_; }
-  Error refused(const Target& target, std::string_view can) const {
-    return wrong_state(id_, queue_, target.state, can);
-  }
 
  private:
   Result<store::Row> ledger_row(const Queue& queue) const {

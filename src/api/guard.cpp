@@ -109,7 +109,8 @@ Result<State> Guard::renew(std::string_view key, std::uint64_t token, Duration l
 
 Result<State> Guard::complete(std::string_view key, std::uint64_t token, Body result) {
   return impl_->as_holder(key, token, [&](const core::Nonce& nonce) {
-    return engine::completion(nonce, result, false);
+    engine::Kept kept = engine::kept(result, false);
+    return core::Complete{.nonce = nonce, .result = std::move(kept.result), .result_cut = kept.cut};
   });
 }
 

@@ -1,7 +1,6 @@
 #include "engine/flight_steps.h"
 
-#include <algorithm>
-
+#include "engine/settler.h"
 #include "engine/step_protocol.h"
 
 namespace once::engine {
@@ -86,13 +85,11 @@ Steps::Begun FlightSteps::begin(std::string_view name, std::optional<InDoubt> po
 }
 
 Result<void> FlightSteps::end(std::string_view name, Body result, bool result_cut) {
-  core::StepEnd end{.nonce = flight_.nonce, .name = std::string(name), .result_cut = result_cut};
-  if (result.text().size() > kMaxResult) {
-    end.result = Body::bytes(std::string(result.text().substr(0, kMaxResult)));
-    end.result_cut = true;
-  } else {
-    end.result = std::move(result);
-  }
+  Kept what = kept(std::move(result), result_cut);
+  const core::StepEnd end{.nonce = flight_.nonce,
+                          .name = std::string(name),
+                          .result = std::move(what.result),
+                          .result_cut = what.cut};
   return settle(end, name);
 }
 

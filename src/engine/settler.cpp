@@ -2,12 +2,9 @@
 
 namespace once::engine {
 
-core::Complete completion(const core::Nonce& nonce, const Body& result, bool cut) {
-  if (result.text().size() <= kMaxResult)
-    return {.nonce = nonce, .result = result, .result_cut = cut};
-  return {.nonce = nonce,
-          .result = Body::bytes(std::string(result.text().substr(0, kMaxResult))),
-          .result_cut = true};
+Kept kept(Body result, bool cut) {
+  if (result.text().size() <= kMaxResult) return {std::move(result), cut};
+  return {Body::bytes(std::string(result.text().substr(0, kMaxResult))), true};
 }
 
 Settler::Settled Settler::settle(Flights flights) {
@@ -56,7 +53,9 @@ core::Command Settler::command(const Flight& flight) {
                        .jitter = scheduler_.random()};
   const Outcome& outcome = report.outcome;
   if (outcome.kind() == Outcome::Kind::completed) {
-    core::Complete complete = completion(flight.nonce, outcome.result(), report.result_cut);
+    Kept result = kept(outcome.result(), report.result_cut);
+    core::Complete complete{
+        .nonce = flight.nonce, .result = std::move(result.result), .result_cut = result.cut};
     if (flight.probed) complete.probed_by = flight.stored.record.attempts.back().worker;
     return complete;
   }

@@ -6,8 +6,12 @@
 
 namespace once::engine {
 
-// With what is kept of the result: completing never fails for its size.
-core::Complete completion(const core::Nonce& nonce, const Body& result, bool cut);
+// What is kept of a result, a task's or a step's: recording it never fails for its size.
+struct Kept {
+  Body result{};
+  bool cut = false;
+};
+Kept kept(Body result, bool cut);
 
 class Settler {
  public:
