@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
-.PHONY: build test demo install bench stress fuzz tidy format clean
+.PHONY: build test demo install bench bench-nats stress chaos fuzz tidy format clean
 
 # build/once, the command. The first configuration needs no test packages.
 build:
@@ -15,6 +15,9 @@ build:
 # Everything, on a fresh Debian 12 too: sets up, builds, tests, tests again with sanitizers.
 test:
 	@tools/setup build test
+	@tools/nats-server >/dev/null || true
+	@tools/nats-server --old >/dev/null || true
+	@tools/nats-js >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) release asan tsan
 
 demo:
@@ -33,10 +36,25 @@ bench:
 	@$(MAKE) --no-print-directory build
 	@build/once bench
 
+# Once on NATS JetStream beside the recipe in JavaScript; BENCH_ROUNDS and BENCH_TASKS say how much.
+bench-nats:
+	@tools/setup build
+	@$(MAKE) --no-print-directory build
+	@tools/bench-nats build/once
+
 # The same tests with more of everything, until something breaks.
 stress:
 	@tools/setup build test
 	@tools/run-tests --jobs $(JOBS) stress
+
+# Twenty thousand tasks on three nats-servers that are killed and paused, with workers that are killed.
+chaos:
+	@tools/setup build test
+	@tools/nats-server >/dev/null
+	@cmake --preset release -DONCE_BUILD_TESTS=ON
+	@cmake --build build/release -j $(JOBS) --target once_cli crash_tests
+	@ONCE_BIN=$(CURDIR)/build/release/once ONCE_CHILD=$(CURDIR)/build/release/tests/crash_tests \
+		tests/system/nats_chaos.py $(CHAOS_FLAGS)
 
 fuzz:
 	@tools/setup build fuzz

@@ -1,24 +1,26 @@
-// once bench: the workload W1 on a store of its own, with durability on, and the same as bare SQL
-// beside it: 36-character ids, 256-byte JSON, 5 % of the ids published twice, a handler that only
+// once bench: the workload W1 on a store of its own, with durability on, and the same as bare SQL or
+// bare JetStream beside it: 36-character ids, 256-byte JSON, 5 % of the ids published twice, a handler that only
 // counts. Every run also proves that each id ran exactly once.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <random>
 #include <thread>
 #include <unordered_map>
 
-#include "cli/bare_sql.h"
 #include "cli/commands.h"
 #include "cli/json_line.h"
+#include "cli/login.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/signals.h"
-#include "once/zone.h"
+#include "once/yardstick.h"
 
 namespace once::cli {
 namespace {
@@ -28,6 +30,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kBatch = 256;
 constexpr int kInFlight = 256;
 constexpr int kPublishers = 256;
+constexpr std::array kQueues{"backlog", "single", "sequential", "latency"};
 
 double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
@@ -56,16 +59,15 @@ class Workload {
   // `count` ids, and 5 % of them again 100 to 1,000 places later.
   std::vector<std::string> ids(std::size_t count) {
     std::vector<std::string> out;
-    std::vector<std::pair<std::size_t, std::size_t>> again;  // place, of which
+    out.reserve(count + count / 20 + 1);
+    std::multimap<std::size_t, std::string> again;  // before which of the ids
     for (std::size_t i = 0; i < count; ++i) {
+      for (; !again.empty() && again.begin()->first == i; again.erase(again.begin()))
+        out.push_back(std::move(again.begin()->second));
       out.push_back(id());
-      if (i % 20 == 0) again.emplace_back(i + 100 + random_() % 901, i);
+      if (i % 20 == 0) again.emplace(i + 100 + random_() % 901, out.back());
     }
-    std::sort(again.rbegin(), again.rend());
-    for (const auto& [place, which] : again) {
-      const std::string twice = out[which];
-      out.insert(out.begin() + static_cast<std::ptrdiff_t>(std::min(place, out.size())), twice);
-    }
+    for (auto& [place, id] : again) out.push_back(std::move(id));
     return out;
   }
   const std::string& body() const { return body_; }
@@ -80,12 +82,8 @@ class Workload {
 
 class Bench {
  public:
-  Bench(Session& session, Zone zone, std::string url, std::string bare_path, std::size_t tasks)
-      : session_(session),
-        zone_(std::move(zone)),
-        url_(std::move(url)),
-        bare_(bare_path),
-        tasks_(tasks) {}
+  Bench(Session& session, Zone& zone, std::string url, Yardstick& bare, std::size_t tasks)
+      : session_(session), zone_(zone), url_(std::move(url)), bare_(bare), tasks_(tasks) {}
 
   void run() {
     publish_batch();
@@ -108,21 +106,37 @@ class Bench {
                                     : fmt::format("{:<28}{:>14.6g}  {}", measure, value, unit));
     session_.out.flush();
   }
-  void report(std::string_view measure, double value, double bare, std::string_view unit) {
+  // Reported before the yardstick is run, so that whoever reads along can tell the two apart.
+  template <class Bare>
+  void report(std::string_view measure, double value, std::string_view unit, Bare bare) {
     report(measure, value, unit);
-    report(fmt::format("ratio_{}", measure), value / bare, "of bare SQL");
+    report(fmt::format("ratio_{}", measure), value / bare(), fmt::format("of {}", bare_.name()));
   }
 
-  Queue queue(const std::string& name) {
-    Queue queue{.name = name, .topic = name};
-    zone_.add(queue).value();
-    return queue;
+  void add_queue(const std::string& name) { zone_.add({.name = name, .topic = name}).value(); }
+
+  // In batches; answers ids per second.
+  double publish_bare(const std::vector<std::string>& ids) {
+    const auto start = SteadyClock::now();
+    const std::span all(ids);
+    for (std::size_t from = 0; from < ids.size(); from += kBatch)
+      bare_.publish(all.subspan(from, std::min(kBatch, ids.size() - from)), workload_.body())
+          .value();
+    return static_cast<double>(ids.size()) / seconds_since(start);
+  }
+
+  // Answers how many seconds it took.
+  double work_bare(std::size_t count, std::size_t batch) {
+    const auto start = SteadyClock::now();
+    for (std::size_t done = 0; done < count; done += batch)
+      bare_.work(std::min(batch, count - done)).value();
+    return seconds_since(start);
   }
 
   void publish_batch() {
-    queue("backlog");
+    add_queue("backlog");
     ids_ = workload_.ids(tasks_);
-    auto start = SteadyClock::now();
+    const auto start = SteadyClock::now();
     for (std::size_t from = 0; from < ids_.size(); from += kBatch) {
       std::vector<Task> batch;
       for (std::size_t i = from; i < std::min(ids_.size(), from + kBatch); ++i)
@@ -131,16 +145,13 @@ class Bench {
         duplicates_ += receipt.value().duplicate ? 1U : 0U;
     }
     const double once = static_cast<double>(ids_.size()) / seconds_since(start);
-    start = SteadyClock::now();
-    for (std::size_t from = 0; from < ids_.size(); from += kBatch)
-      bare_.publish(&ids_[from], std::min(kBatch, ids_.size() - from), workload_.body());
-    report("publish_batch", once, static_cast<double>(ids_.size()) / seconds_since(start), "ids/s");
+    report("publish_batch", once, "ids/s", [&] { return publish_bare(ids_); });
   }
 
   void backlog() {
     std::unordered_map<std::string, std::atomic<int>> runs;
     for (const std::string& id : ids_) runs.try_emplace(id, 0);
-    auto start = SteadyClock::now();
+    const auto start = SteadyClock::now();
     auto worker = zone_
                       .worker("backlog",
                               [&](Context& context) {
@@ -155,21 +166,16 @@ class Bench {
       twice_ += count > 1 ? 1U : 0U;
       missing_ += count == 0 ? 1U : 0U;
     }
-    start = SteadyClock::now();
-    for (std::size_t from = 1; from <= tasks_; from += kBatch) {
-      const std::size_t count = std::min(kBatch, tasks_ - from + 1);
-      bare_.claim(from, count);
-      bare_.complete(from, count);
-    }
-    report("backlog", once, static_cast<double>(tasks_) / seconds_since(start), "tasks/s");
+    report("backlog", once, "tasks/s",
+           [&] { return static_cast<double>(tasks_) / work_bare(tasks_, kBatch); });
   }
 
   // Many threads, each publishing one task at a time.
   void publish_single() {
-    queue("single");
+    add_queue("single");
     const std::vector<std::string> ids = workload_.ids(tasks_ / 2);
     std::atomic<std::size_t> next = 0;
-    auto start = SteadyClock::now();
+    const auto start = SteadyClock::now();
     {
       std::vector<std::jthread> publishers;
       for (int p = 0; p < kPublishers; ++p)
@@ -179,49 +185,47 @@ class Bench {
         });
     }
     const double once = static_cast<double>(ids.size()) / seconds_since(start);
-    start = SteadyClock::now();
-    for (std::size_t from = 0; from < ids.size(); from += kBatch)
-      bare_.publish(&ids[from], std::min(kBatch, ids.size() - from), workload_.body());
-    report("publish_single", once, static_cast<double>(ids.size()) / seconds_since(start), "ids/s");
+    report("publish_single", once, "ids/s", [&] { return publish_bare(ids); });
   }
 
   // A backlog worked off by one handler: claim, run, record, and only then the next.
   void one_at_a_time() {
-    queue("sequential");
+    add_queue("sequential");
     const std::size_t count = std::clamp<std::size_t>(tasks_ / 20, 100, 2000);
-    for (const std::string& id : workload_.ids(count))
-      zone_.publish(workload_.task("sequential", id)).value();
+    const std::vector<std::string> ids = workload_.ids(count);
+    for (const std::string& id : ids) zone_.publish(workload_.task("sequential", id)).value();
+    publish_bare(ids);
     std::size_t runs = 0;
     auto worker =
         zone_.worker("sequential", [&](Context&) { return ++runs, Outcome::completed(); }).value();
-    auto start = SteadyClock::now();
+    const auto start = SteadyClock::now();
     worker.run_until_empty().value();
     const double once = seconds_since(start) * 1000 / static_cast<double>(count);
     if (runs != count) (runs > count ? twice_ : missing_) += 1;
-    start = SteadyClock::now();
-    for (std::size_t i = 0; i < count; ++i) {
-      bare_.claim(10'000'000 + i, 1);
-      bare_.complete(10'000'000 + i, 1);
-    }
-    report("sequential", once, seconds_since(start) * 1000 / static_cast<double>(count), "ms/task");
+    report("sequential", once, "ms/task",
+           [&] { return work_bare(count, 1) * 1000 / static_cast<double>(count); });
   }
 
   // 200 a second, published through one opening of the store and worked on through another, as by
   // two processes.
   void latency() {
-    queue("latency");
+    add_queue("latency");
     const std::size_t count = std::clamp<std::size_t>(tasks_ / 50, 50, 1000);
     std::vector<SteadyClock::time_point> published(count);
     std::vector<double> start_ms;
     std::vector<double> recorded_ms;
-    auto other = Zone::open(url_).value();
+    auto other =
+        Zone::open(url_, {.create = false, .nats = with_environment(session_.nats)}).value();
     std::vector<double> started(count);
+    std::atomic<std::size_t> begun = 0;
     std::stop_source stop;
     auto worker = other
                       .worker("latency",
                               [&](Context& context) {
                                 const std::size_t i = std::stoul(context.task().id.substr(36));
                                 started[i] = seconds_since(published[i]) * 1000;
+                                begun = i + 1;
+                                begun.notify_one();
                                 return Outcome::completed();
                               })
                       .value();
@@ -233,6 +237,7 @@ class Bench {
       const std::string id = workload_.id() + std::to_string(i);
       published[i] = SteadyClock::now();
       zone_.publish(workload_.task("latency", id)).value();
+      begun.wait(i);  // asking sooner would only be in the way
       while (!completed(id)) {
       }
       recorded_ms.push_back(seconds_since(published[i]) * 1000);
@@ -252,9 +257,9 @@ class Bench {
   }
 
   Session& session_;
-  Zone zone_;
+  Zone& zone_;
   const std::string url_;
-  BareSql bare_;
+  Yardstick& bare_;
   const std::size_t tasks_;
   Workload workload_{20'240'601};
   std::vector<std::string> ids_;
@@ -263,36 +268,35 @@ class Bench {
   std::uint64_t missing_ = 0;
 };
 
-// Removed with what is in it.
+// Removed with what is in it. What runs may still write there, so removing takes as often as it takes.
 class Folder {
  public:
   Folder() {
     if (mkdtemp(path_.data()) == nullptr) path_.clear();
   }
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
+  ~Folder() { remove(); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   const std::string& path() const { return path_; }
+
+  void remove() const {
+    std::error_code error;
+    for (int i = 0; i < 100 && !path_.empty() && std::filesystem::exists(path_, error); ++i)
+      std::filesystem::remove_all(path_, error);
+  }
 
  private:
   std::string path_ = "once-bench.XXXXXX";
 };
 
-// Ends the process on SIGINT and SIGTERM without leaving the folder behind. What runs still writes
-// there, so removing takes as often as it takes.
+// Ends the process on SIGINT and SIGTERM, and leaves nothing behind.
 class Interruption {
  public:
-  explicit Interruption(const std::string& folder)
-      : thread_([this, folder](std::stop_token ended) {
+  Interruption(Signals& signals, std::function<void()> clear)
+      : signals_(signals), thread_([this, clear = std::move(clear)](std::stop_token ended) {
           while (!ended.stop_requested()) {
             if (!signals_.wait()) continue;
-            std::error_code error;
-            for (int i = 0; i < 100 && std::filesystem::exists(folder, error); ++i) {
-              std::filesystem::remove_all(folder, error);
-            }
+            clear();
             complain("interrupted; what was measured is not complete");
             ::_exit(kFailed);
           }
@@ -303,53 +307,81 @@ class Interruption {
   }
 
  private:
-  Signals signals_;
+  Signals& signals_;
   std::jthread thread_;  // last: it uses the others
 };
 
+// A zone that bench made goes again, but not when somebody has begun to use it meanwhile.
+Result<void> clear(Yardstick& bare, const Zone& zone) {
+  const auto queues = zone.queues();
+  const bool ours = queues && std::all_of(queues->begin(), queues->end(), [](const Queue& queue) {
+                      return std::find(kQueues.begin(), kQueues.end(), queue.name) != kQueues.end();
+                    });
+  return bare.clear(ours);
+}
+
+int measure(Session& session, Signals& signals, const std::string& url, std::size_t tasks,
+            const std::function<void()>& clear_files) {
+  const OpenOptions options{.nats = with_environment(session.nats)};
+  auto bare = Yardstick::open(url, options);
+  if (!bare) return session.fail(bare.error());
+  auto zone = Zone::open(url, options);
+  if (!zone) {
+    static_cast<void>((*bare)->clear(false));
+    return session.fail(zone.error());
+  }
+  auto entries = zone->log(0, 1);
+  if (!entries || !entries->empty()) {
+    static_cast<void>((*bare)->clear(false));
+    if (!entries) return session.fail(entries.error());
+    return session.usage("the store " + url + " holds tasks; bench needs one that is empty");
+  }
+  const Interruption interruption(signals, [&] {
+    static_cast<void>(clear(**bare, *zone));
+    clear_files();
+  });
+  std::optional<Error> failed;
+  try {
+    Bench run(session, *zone, url, **bare, tasks);
+    run.run();
+    if (!run.exact())
+      failed = {.code = Code::failed,
+                .message = "some task did not run exactly once: this is a bug"};
+  } catch (const Failure& failure) {
+    failed = failure.error();
+  }
+  if (auto cleared = clear(**bare, *zone); !cleared && !failed) failed = cleared.error();
+  return failed ? session.fail(*failed) : kDone;
+}
+
+// Measures a store of one's own choice as it is, but never one that somebody uses.
 int bench(Session& session, std::size_t tasks) {
+  Signals signals;
+  if (!session.store.empty()) return measure(session, signals, session.url(), tasks, [] {});
   const Folder folder;
   if (folder.path().empty())
     return session.fail({.code = Code::failed,
                          .message = "the current folder cannot be written to; bench makes its "
                                     "files there, so go to the disk you want to measure"});
-  const Interruption interruption(folder.path());
-  // A store of one's own choice is measured as it is, but never one that somebody uses.
-  const bool own = session.store.empty();
-  const std::string url = own ? folder.path() + "/bench.db" : session.url();
-  auto zone = Zone::open(url);
-  if (!zone) return session.fail(zone.error());
-  auto entries = zone->log(0, 1);
-  if (!entries) return session.fail(entries.error());
-  if (!entries->empty())
-    return session.usage("the store " + url + " holds tasks; bench needs one that is empty");
-  try {
-    Bench run(session, std::move(*zone), url, folder.path() + "/bare.db", tasks);
-    run.run();
-    if (!run.exact())
-      return session.fail(
-          {.code = Code::failed, .message = "some task did not run exactly once: this is a bug"});
-  } catch (const Failure& failure) {
-    return session.fail(failure.error());
-  } catch (const std::runtime_error& failure) {
-    return session.fail({.code = Code::failed, .message = failure.what()});
-  }
-  return kDone;
+  return measure(session, signals, folder.path() + "/bench.db", tasks, [&] { folder.remove(); });
 }
 
 }  // namespace
 
 void add_bench(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("bench", "Measure this machine, durability on");
+  auto* app = add_command(root, "bench", "Measure this machine, durability on");
   auto tasks = std::make_shared<std::optional<std::uint64_t>>();
   add_number(*app, "--tasks", *tasks, "How many tasks (50000)", 100, 100'000'000);
-  add_example(*app,
-              "Runs in a temporary folder here, or in an empty store given with --store. Each\n"
-              "ratio_... is to bare SQL that does the same on the same disk.\n"
-              "\n"
-              "Example:\n"
-              "  once bench --tasks 100000");
-  app->callback([&session, tasks] {
+  add_example(
+      *app,
+      "Runs in a temporary folder here, or in an empty store given with --store; on a NATS\n"
+      "server in a zone of its own, which is removed afterwards if it was not there. Each\n"
+      "ratio_... is to bare SQL on the same disk, or bare JetStream on the same server.\n"
+      "\n"
+      "Examples:\n"
+      "  once bench --tasks 100000\n"
+      "  once bench --store nats://localhost/bench");
+  when_given(*app, [&session, tasks] {
     session.command = [&session, tasks] {
       return bench(session, static_cast<std::size_t>(tasks->value_or(50'000)));
     };

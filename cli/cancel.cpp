@@ -57,7 +57,7 @@ int cancel(Session& session, Options options) {
 }  // namespace
 
 void add_cancel(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("cancel", "Cancel tasks that are not settled");
+  auto* app = add_command(root, "cancel", "Cancel tasks that are not settled");
   auto options = std::make_shared<Options>();
   add_deed_options(*app, options->deed);
   add_text(*app, "--state", options->state, "STATE",
@@ -70,7 +70,7 @@ void add_cancel(CLI::App& root, Session& session) {
       "Example:\n"
       "  once cancel order-17 --reason 'ordered by mistake'\n"
       "  once cancel --queue billing --state scheduled --yes");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return cancel(session, *options); };
   });
 }

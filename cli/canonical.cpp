@@ -8,11 +8,11 @@
 namespace once::cli {
 
 void add_canonical(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("canonical", "Print the RFC 8785 form of a JSON text");
+  auto* app = add_command(root, "canonical", "Print the RFC 8785 form of a JSON text");
   auto file = std::make_shared<std::optional<std::string>>();
   add_text(*app, "FILE", *file, "", "File to read; - or none: standard input");
   add_example(*app, "Example:\n  echo '{\"b\":1.0, \"a\":2}' | once canonical");
-  app->callback([&session, file] {
+  when_given(*app, [&session, file] {
     session.command = [&session, file]() -> int {
       auto text = read_all(file->value_or("-"));
       if (!text) return session.fail(text.error());

@@ -79,7 +79,7 @@ int claim(Session& session, const Options& options) {
 }  // namespace
 
 void add_claim(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("claim", "Claim a key of a ledger alone: prints the token");
+  auto* app = add_command(root, "claim", "Claim a key of a ledger alone: prints the token");
   auto options = std::make_shared<Options>();
   add_key(*app, options->key);
   add_duration(*app, "--lease", options->lease, "How long it is yours (the queue's lease)");
@@ -94,7 +94,7 @@ void add_claim(CLI::App& root, Session& session) {
       "  token=$(once claim webhooks evt_17) || exit\n"
       "  if ./handle evt_17; then once complete webhooks evt_17 --token $token\n"
       "  else once fail webhooks evt_17 --token $token --error 'handle failed'; fi");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return claim(session, *options); };
   });
 }

@@ -10,8 +10,8 @@
 namespace once::cli {
 
 void add_key(CLI::App& app, KeyOptions& options) {
-  app.add_option("QUEUE", options.queue, "A queue made with --ledger")->required()->type_name("");
-  app.add_option("KEY", options.key, "What the work is remembered by")->required()->type_name("");
+  add_needed(app, "QUEUE", options.queue, "A queue made with --ledger");
+  add_needed(app, "KEY", options.key, "What the work is remembered by");
 }
 
 void add_token(CLI::App& app, KeyOptions& options) {

@@ -2,13 +2,16 @@
 // alone.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "cli/session.h"
 #include "once/guard.h"
+
+namespace CLI {
+class App;
+}
 
 namespace once::cli {
 

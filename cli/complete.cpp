@@ -23,7 +23,7 @@ int complete(Session& session, const Options& options) {
 }  // namespace
 
 void add_complete(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("complete", "Record that the work of a claimed key is done");
+  auto* app = add_command(root, "complete", "Record that the work of a claimed key is done");
   auto options = std::make_shared<Options>();
   add_key(*app, options->key);
   add_token(*app, options->key);
@@ -35,7 +35,7 @@ void add_complete(CLI::App& root, Session& session) {
               "\n"
               "Example:\n"
               "  once complete webhooks evt_17 --token $token --result '{\"mails\":2}'");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return complete(session, *options); };
   });
 }

@@ -1,6 +1,7 @@
 // once completion bash|zsh|fish: written from the parser itself, so that it cannot fall behind.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/commands.h"

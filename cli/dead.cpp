@@ -12,14 +12,14 @@ void add_dead(CLI::App& root, Session& session) {
   add_letters_list(*app, session, letters);
   add_letters_show(*app, session, letters);
 
-  auto* retry = app->add_subcommand("retry", "Run them again, with all their attempts before them");
+  auto* retry = add_command(*app, "retry", "Run them again, with all their attempts before them");
   auto options = std::make_shared<DeedOptions>();
   add_deed_options(*retry, *options);
   add_example(*retry,
               "Example:\n"
               "  once dead retry order-17 --reason 'the address is mended'\n"
               "  once dead retry --queue billing --error 'rate limit' --since 1d --dry-run");
-  retry->callback([&session, options, letters] {
+  when_given(*retry, [&session, options, letters] {
     session.command = [&session, options, letters] {
       Deed deed = deed_on(letters, "retry", "retried");
       deed.act = retry_task;
@@ -28,7 +28,7 @@ void add_dead(CLI::App& root, Session& session) {
   });
 
   add_letters_drop(*app, session, letters);
-  for (CLI::App* command : app->get_subcommands({})) command->group("Commands");
+  show_commands(*app);
 }
 
 }  // namespace once::cli

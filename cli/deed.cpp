@@ -152,9 +152,9 @@ class Doing {
 void add_deed_options(CLI::App& app, DeedOptions& options) {
   add_words(app, "ID", options.ids, "The tasks' ids; none: those that the filter finds");
   add_filter_options(app, options.filter, "all");
-  app.add_flag("--all", options.all, "Without a filter: every one");
-  app.add_flag("--yes", options.yes, "Do not ask before a filter's tasks are touched");
-  app.add_flag("--dry-run", options.dry_run, "Say what would be done, and do nothing");
+  add_flag(app, "--all", options.all, "Without a filter: every one");
+  add_flag(app, "--yes", options.yes, "Do not ask before a filter's tasks are touched");
+  add_flag(app, "--dry-run", options.dry_run, "Say what would be done, and do nothing");
   add_text(app, "--reason", options.reason, "TEXT", "Why; becomes part of the task's story");
   add_text(app, "--by", options.by, "NAME", "Who; becomes part of the story (user@host)");
 }

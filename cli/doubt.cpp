@@ -85,7 +85,7 @@ void add_doubt(CLI::App& root, Session& session) {
   add_letters_show(*app, session, letters);
   // Each command has its own: an option belongs to the command that it was given to.
   auto deciding = [&](const std::string& name, const std::string& help, const std::string& step) {
-    auto* command = app->add_subcommand(name, help);
+    auto* command = add_command(*app, name, help);
     auto options = std::make_shared<Options>();
     add_deed_options(*command, options->deed);
     add_text(*command, "--step", options->step, "NAME", step);
@@ -96,14 +96,14 @@ void add_doubt(CLI::App& root, Session& session) {
                                            "This step happened; the task goes on after it");
   add_text(*completing, "--result", completion->result, "JSON",
            "Its result: JSON text, @FILE, or - for standard input; none: null");
-  completing->add_flag("--raw", completion->raw,
-                       "The result is bytes, not JSON; as a step's output mostly is");
+  add_flag(*completing, "--raw", completion->raw,
+           "The result is bytes, not JSON; as a step's output mostly is");
   add_example(*completing,
               "Example:\n"
               "  once doubt complete order-17 --result '{\"charge\":\"ch_1\"}' --reason 'seen in "
               "the bank'\n"
               "  once doubt complete post-3 --step commit --raw --result 4f1c2d");
-  completing->callback([&session, options = completion, letters] {
+  when_given(*completing, [&session, options = completion, letters] {
     session.command = [&session, options, letters] { return complete(session, letters, *options); };
   });
 
@@ -113,12 +113,12 @@ void add_doubt(CLI::App& root, Session& session) {
               "Example:\n"
               "  once doubt retry order-17 --reason 'not in the bank'\n"
               "  once doubt retry --queue billing --dry-run");
-  retrying->callback([&session, options = again, letters] {
+  when_given(*retrying, [&session, options = again, letters] {
     session.command = [&session, options, letters] { return retry(session, letters, *options); };
   });
 
   add_letters_drop(*app, session, letters);
-  for (CLI::App* command : app->get_subcommands({})) command->group("Commands");
+  show_commands(*app);
 }
 
 }  // namespace once::cli

@@ -26,21 +26,21 @@ int fail(Session& session, const Options& options) {
 }  // namespace
 
 void add_fail(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("fail", "Record that the work of a claimed key did not finish");
+  auto* app = add_command(root, "fail", "Record that the work of a claimed key did not finish");
   auto options = std::make_shared<Options>();
   add_key(*app, options->key);
   add_token(*app, options->key);
   add_text(*app, "--error", options->error, "TEXT", "Why");
   add_duration(*app, "--retry-in", options->retry_in,
                "When it can be claimed again (the queue's backoff)", Duration{0});
-  app->add_flag("--dead", options->dead, "It never will: a dead letter at once");
+  add_flag(*app, "--dead", options->dead, "It never will: a dead letter at once");
   add_example(*app,
               "After the queue's last attempt the key is dead. Exit status 1, fenced: another has\n"
               "claimed it since, or it is settled.\n"
               "\n"
               "Example:\n"
               "  once fail webhooks evt_17 --token $token --error 'the mail server is away'");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return fail(session, *options); };
   });
 }

@@ -19,14 +19,12 @@ int inspect(Session& session, const std::string& id) {
 }  // namespace
 
 void add_inspect(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("inspect", "Tell a task's whole story");
+  auto* app = add_command(root, "inspect", "Tell a task's whole story");
   auto id = std::make_shared<std::string>();
-  app->add_option("ID", *id, "The task's id; of a ledger alone, the key")
-      ->required()
-      ->type_name("");
+  add_needed(*app, "ID", *id, "The task's id; of a ledger alone or a stream of others, the key");
   add_example(*app, "Example:\n  once inspect order-17");
-  app->callback(
-      [&session, id] { session.command = [&session, id] { return inspect(session, *id); }; });
+  when_given(
+      *app, [&session, id] { session.command = [&session, id] { return inspect(session, *id); }; });
 }
 
 }  // namespace once::cli

@@ -45,18 +45,18 @@ Result<Done> retry_task(Zone& zone, const Target& target, const By& by) {
 }
 
 CLI::App* add_letters(CLI::App& root, const Letters& letters, const std::string& help) {
-  auto* app = root.add_subcommand(letters.command, help);
-  app->require_subcommand(1);
+  auto* app = add_command(root, letters.command, help);
+  need_command(*app);
   return app;
 }
 
 void add_letters_list(CLI::App& app, Session& session, const Letters& letters) {
-  auto* list = app.add_subcommand("list", fmt::format("List the tasks that are {}", letters.kind));
+  auto* list = add_command(app, "list", fmt::format("List the tasks that are {}", letters.kind));
   auto options = std::make_shared<FilterOptions>();
   add_filter_options(*list, *options, "100");
   add_example(*list, fmt::format("Example:\n  once {} list --queue billing --older-than 1d",
                                  letters.command));
-  list->callback([&session, options, letters] {
+  when_given(*list, [&session, options, letters] {
     session.command = [&session, options, letters] {
       return print_list(session, *options, letters.state);
     };
@@ -64,28 +64,26 @@ void add_letters_list(CLI::App& app, Session& session, const Letters& letters) {
 }
 
 void add_letters_show(CLI::App& app, Session& session, const Letters& letters) {
-  auto* shows = app.add_subcommand("show", "Tell the whole story of one of them");
+  auto* shows = add_command(app, "show", "Tell the whole story of one of them");
   auto options = std::make_shared<ShowOptions>();
-  shows->add_option("ID", options->id, "The task's id; of a ledger alone, the key")
-      ->required()
-      ->type_name("");
+  add_needed(*shows, "ID", options->id, "The task's id; of a ledger alone, the key");
   add_text(*shows, "--queue", options->queue, "QUEUE",
            fmt::format("In this queue only; none: in all where it is {}", letters.kind));
   add_example(*shows, fmt::format("Example:\n  once {} show order-17", letters.command));
-  shows->callback([&session, options, letters] {
+  when_given(*shows, [&session, options, letters] {
     session.command = [&session, options, letters] { return show(session, letters, *options); };
   });
 }
 
 void add_letters_drop(CLI::App& app, Session& session, const Letters& letters) {
-  auto* drop = app.add_subcommand("drop", "Leave them: they become cancelled");
+  auto* drop = add_command(app, "drop", "Leave them: they become cancelled");
   auto options = std::make_shared<DeedOptions>();
   add_deed_options(*drop, *options);
   add_example(*drop, fmt::format("Example:\n"
                                  "  once {0} drop order-17 --reason 'the customer is gone'\n"
                                  "  once {0} drop --queue billing --older-than 30d --yes",
                                  letters.command));
-  drop->callback([&session, options, letters] {
+  when_given(*drop, [&session, options, letters] {
     session.command = [&session, options, letters] {
       Deed deed = deed_on(letters, "drop", "dropped");
       deed.act = drop_task;

@@ -30,12 +30,12 @@ int list(Session& session, const Options& options) {
 }  // namespace
 
 void add_list(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("list", "List tasks, one per queue that takes them");
+  auto* app = add_command(root, "list", "List tasks, one per queue that takes them");
   auto options = std::make_shared<Options>();
   add_text(*app, "--state", options->state, "STATE", "Only in this state, such as dead");
   add_filter_options(*app, options->filter, "100");
   add_example(*app, "Example:\n  once list --queue billing --state dead --since 1d");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return list(session, *options); };
   });
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kPage = 100;
 constexpr Duration kPause{100};  // between looks when following
+constexpr Duration kAway{500};   // and when the store cannot be reached
 
 struct Options {
   std::optional<std::string> filter{};
@@ -66,7 +67,7 @@ std::string for_people(const LogEntry& entry, std::size_t width) {
 int log(Session& session, const Options& options) {
   std::optional<Signals> signals;
   if (options.follow) signals.emplace();
-  auto zone = session.open(Missing::refuse);
+  auto zone = session.open(Missing::refuse, options.follow ? Stays::longer : Stays::briefly);
   if (!zone) return session.fail(zone.error());
   const std::size_t width = terminal_width(STDOUT_FILENO);
   std::uint64_t after = options.after.value_or(0);
@@ -74,6 +75,10 @@ int log(Session& session, const Options& options) {
   while (left > 0) {
     auto entries = zone->log(after, static_cast<std::size_t>(std::min<std::uint64_t>(left, kPage)),
                              options.filter.value_or(""));
+    if (!entries && options.follow && away(entries.error())) {
+      if (!session.out.flush() || signals->wait(kAway) || session.out.reader_left()) break;
+      continue;
+    }
     if (!entries) return session.fail(entries.error());
     for (const LogEntry& entry : *entries) {
       session.out.line(session.json ? json_of(entry) : for_people(entry, width));
@@ -93,14 +98,14 @@ int log(Session& session, const Options& options) {
 }  // namespace
 
 void add_log(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("log", "Print the log, in order");
+  auto* app = add_command(root, "log", "Print the log, in order");
   auto options = std::make_shared<Options>();
   add_text(*app, "FILTER", options->filter, "", "Only these topics, such as orders.>");
   add_number(*app, "--after", options->after, "Only after this sequence");
   add_number(*app, "--limit", options->limit, "At most so many entries");
-  app->add_flag("-f,--follow", options->follow, "Go on with what is published, until SIGINT");
+  add_flag(*app, "-f,--follow", options->follow, "Go on with what is published, until SIGINT");
   add_example(*app, "Example:\n  once log 'orders.>' --after 100 --json");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return log(session, *options); };
   });
 }

@@ -10,6 +10,8 @@
 #include <exception>
 
 #include "cli/commands.h"
+#include "cli/login.h"
+#include "cli/options.h"
 #include "cli/session.h"
 #include "cli/usage.h"
 #include "once/version.h"
@@ -48,11 +50,13 @@ void add_commands(CLI::App& app, Session& session) {
   app.set_help_flag("-h,--help", "Print this help and end");
   app.set_version_flag("--version", fmt::format("once {}", version()), "Print the version and end");
   app.add_option("--store", session.store,
-                 "The zone: a path or sqlite:PATH; else $ONCE_STORE, else once.db")
+                 "The zone: a path or sqlite:PATH, or nats://HOST:PORT[/ZONE] (or tls://);\n"
+                 "else $ONCE_STORE, else once.db")
       ->type_name("URL");
   app.add_flag("--json", session.json, "One JSON object per line on standard output");
   app.add_flag("-q,--quiet", session.quiet, "No hints and no progress on standard error");
   app.add_flag("-v,--verbose", session.verbose, "Say more on standard error");
+  add_login(app, session.nats);
   app.fallthrough();
   app.require_subcommand(1);
   add_publish(app, session);
@@ -76,7 +80,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_bench(app, session);
   add_version(app, session);
   add_completion(app, session);
-  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
+  show_commands(app);
   app.footer(
       "Example:\n"
       "  once queue add mail --topic 'mail.>'\n"
@@ -94,10 +98,12 @@ std::optional<int> parse(CLI::App& app, Session& session, std::vector<std::strin
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const std::vector<std::string> before(arguments.begin(), dashes);
   session.json = std::find(before.begin(), before.end(), "--json") != before.end();
-  const auto word = command_word(before);
+  const auto word = command_word(app, before);
   const auto known = command_names(app);
   if (word && std::find(known.begin(), known.end(), *word) == known.end()) {
-    return session.usage(unknown_command(app, *word));
+    // The word may be the value of a mistyped option, and a secret.
+    const auto option = unknown_option(app, before);
+    return session.usage(option ? no_such_option(app, *option) : unknown_command(app, *word));
   }
   if (word && takes_program(*word)) {
     if (dashes != arguments.end()) session.program.assign(dashes + 1, arguments.end());
@@ -129,7 +135,7 @@ int run(Session& session, const std::vector<std::string>& arguments) {
   const auto ended = parse(app, session, arguments);
   if (!ended) return session.command();
   // A step's exit status is its program's; a mistyped one must not be taken for that.
-  return *ended != kDone && command_word(arguments) == "step" ? kStepFailed : *ended;
+  return *ended != kDone && command_word(app, arguments) == "step" ? kStepFailed : *ended;
 }
 
 // A descriptor that was closed by whoever started us would otherwise be given to the next file that

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/values.h"
 
 namespace once::cli {
@@ -14,6 +16,28 @@ namespace {
 }
 
 }  // namespace
+
+CLI::App* add_command(CLI::App& to, const std::string& name, const std::string& help) {
+  return to.add_subcommand(name, help);
+}
+
+void need_command(CLI::App& app) { app.require_subcommand(1); }
+
+void show_commands(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
+}
+
+void when_given(CLI::App& app, std::function<void()> then) { app.callback(std::move(then)); }
+
+void add_flag(CLI::App& app, const std::string& name, bool& to, const std::string& help) {
+  app.add_flag(name, to, help);
+}
+
+void add_needed(CLI::App& app, const std::string& name, std::string& to, const std::string& help) {
+  app.add_option(name, to, help)->required()->type_name("");
+}
+
+void hide_option(CLI::App& app, const std::string& name) { app.get_option(name)->group(""); }
 
 CLI::Option* add_text(CLI::App& app, const std::string& name, std::optional<std::string>& to,
                       const std::string& what, const std::string& help) {

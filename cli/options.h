@@ -1,17 +1,33 @@
-// Options with values of our own kinds: a bad value is one clear sentence, whatever the parser.
+// The commands' words to the parser, which they need not know: its header alone takes seconds to
+// compile. Options have values of our own kinds: a bad value is one clear sentence.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "once/task.h"
 
+namespace CLI {
+class App;
+class Option;
+}
+
 namespace once::cli {
 
+CLI::App* add_command(CLI::App& to, const std::string& name, const std::string& help);
+void need_command(CLI::App& app);   // it does nothing without one of its commands
+void show_commands(CLI::App& app);  // those that it has, under their heading in its help
+void when_given(CLI::App& app, std::function<void()> then);
+
+void add_flag(CLI::App& app, const std::string& name, bool& to, const std::string& help);
+// An argument that must be there.
+void add_needed(CLI::App& app, const std::string& name, std::string& to, const std::string& help);
+void hide_option(CLI::App& app, const std::string& name);  // from the help
 CLI::Option* add_text(CLI::App& app, const std::string& name, std::optional<std::string>& to,
                       const std::string& what, const std::string& help);
 // Once per use, never greedy: CLI11's own vectors swallow the words that follow.

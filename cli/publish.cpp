@@ -184,7 +184,7 @@ int publish(Session& session, const Options& options) {
 }  // namespace
 
 void add_publish(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("publish", "Append a task to the log, once");
+  auto* app = add_command(root, "publish", "Append a task to the log, once");
   auto options = std::make_shared<Options>();
   add_text(*app, "TOPIC", options->topic, "", "Dotted name, such as orders.new");
   add_text(*app, "BODY", options->body, "",
@@ -192,9 +192,9 @@ void add_publish(CLI::App& root, Session& session) {
   add_text(*app, "--id", options->id, "ID", "The task's id; none: made from the content");
   add_text(*app, "--id-from", options->id_from, "TEMPLATE",
            "Make the id from the content, such as {order.id}:{$topic}");
-  app->add_flag("--unique", options->unique, "A random id: never a duplicate");
+  add_flag(*app, "--unique", options->unique, "A random id: never a duplicate");
   add_texts(*app, "--header", options->headers, "K=V", "A header; may be given again");
-  app->add_flag("--raw", options->raw, "The body is bytes, not JSON");
+  add_flag(*app, "--raw", options->raw, "The body is bytes, not JSON");
   add_duration(*app, "--delay", options->delay, "Not to be run before so long from now",
                Duration{0});
   add_time(*app, "--at", options->at, "Not to be run before then");
@@ -212,7 +212,7 @@ void add_publish(CLI::App& root, Session& session) {
               "  once publish mail.reminder '{\"to\":\"ada\"}' --delay 1h --expires 1d\n"
               "  once publish orders.new @order.json --wait=30s\n"
               "  once publish --batch - < orders.ndjson");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return publish(session, *options); };
   });
 }

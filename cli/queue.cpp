@@ -18,8 +18,9 @@ struct Named {
 };
 
 int add(Session& session, const Named& options) {
-  if (!options.queue.topic && !options.queue.ledger) {
-    return session.usage("queue add needs --topic FILTER or --ledger; see once queue add --help");
+  if (!options.queue.delivers() && !options.queue.ledger) {
+    return session.usage(
+        "queue add needs --topic FILTER, --stream STREAM or --ledger; see once queue add --help");
   }
   auto queue = queue_from(options.name, options.queue);
   if (!queue) return session.fail(queue.error());
@@ -36,8 +37,9 @@ int add(Session& session, const Named& options) {
   } else if (added->queue.ledger) {
     session.out.line(fmt::format("queue {0} is a ledger alone (once claim {0} KEY)", options.name));
   } else {
-    session.out.line(fmt::format("queue {} takes {}: {} found in the log", options.name,
-                                 added->queue.topic, counted(added->found, "task")));
+    session.out.line(fmt::format("queue {} takes {}: {} found in {}", options.name,
+                                 added->queue.topic, counted(added->found, "task"),
+                                 source_text(added->queue)));
   }
   return kDone;
 }
@@ -185,27 +187,28 @@ int remove(Session& session, const Named& options) {
 }  // namespace
 
 void add_queue(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("queue", "Add, set, list, show, pause, resume and remove queues");
-  app->require_subcommand(1);
+  auto* app = add_command(root, "queue", "Add, set, list, show, pause, resume and remove queues");
+  need_command(*app);
   add_example(*app, "Example:\n  once queue add billing --topic 'orders.>'");
   auto options = std::make_shared<Named>();
   auto named = [&](const std::string& name, const std::string& help) {
-    auto* command = app->add_subcommand(name, help);
-    command->add_option("NAME", options->name, "The queue's name")->required()->type_name("");
+    auto* command = add_command(*app, name, help);
+    add_needed(*command, "NAME", options->name, "The queue's name");
     return command;
   };
 
   auto* adding = named("add", "Make a queue; the same definition again is fine");
   add_fixed_options(*adding, options->queue);
   add_changeable_options(*adding, options->queue);
-  adding->add_flag("--ledger", options->queue.ledger,
-                   "Without a topic: a ledger alone, for once claim");
+  add_flag(*adding, "--ledger", options->queue.ledger,
+           "Without a topic: a ledger alone, for once claim");
   add_example(*adding,
               "Example:\n"
               "  once queue add billing --topic 'orders.>' --key '{order.id}' --timeout 5m\n"
               "  once queue add audit --topic '>' --from now\n"
-              "  once queue add webhooks --ledger");
-  adding->callback([&session, options] {
+              "  once queue add webhooks --ledger\n"
+              "  once queue add bills --stream ORDERS --key header:Nats-Msg-Id");
+  when_given(*adding, [&session, options] {
     session.command = [&session, options] { return add(session, *options); };
   });
 
@@ -213,31 +216,31 @@ void add_queue(CLI::App& root, Session& session) {
   add_changeable_options(*setting, options->queue);
   // Known, to be refused with a reason, and not part of the help.
   add_fixed_options(*setting, options->queue);
-  setting->add_flag("--ledger", options->queue.ledger);
-  for (const char* fixed : {"--topic", "--key", "--from", "--ledger"}) {
-    setting->get_option(fixed)->group("");
+  add_flag(*setting, "--ledger", options->queue.ledger, "");
+  for (const char* fixed : {"--topic", "--key", "--from", "--stream", "--ledger"}) {
+    hide_option(*setting, fixed);
   }
   add_example(*setting, "Example:\n  once queue set billing --attempts 10 --backoff 1m,10m");
-  setting->callback([&session, options] {
+  when_given(*setting, [&session, options] {
     session.command = [&session, options] { return set(session, *options); };
   });
 
-  auto* listing = app->add_subcommand("list", "List the queues");
+  auto* listing = add_command(*app, "list", "List the queues");
   add_example(*listing, "Example:\n  once queue list");
-  listing->callback([&session] { session.command = [&session] { return list(session); }; });
+  when_given(*listing, [&session] { session.command = [&session] { return list(session); }; });
 
   auto* showing = named("show", "Show a queue's definition");
   add_example(*showing, "Example:\n  once queue show billing");
-  showing->callback([&session, options] {
+  when_given(*showing, [&session, options] {
     session.command = [&session, options] { return show(session, options->name); };
   });
 
   auto names = std::make_shared<std::vector<std::string>>();
   auto pausing = [&](const std::string& verb, const std::string& help, bool paused) {
-    auto* command = app->add_subcommand(verb, help);
+    auto* command = add_command(*app, verb, help);
     add_words(*command, "NAME", *names, "The queues' names");
     add_example(*command, fmt::format("Example:\n  once queue {} billing", verb));
-    command->callback([&session, names, paused] {
+    when_given(*command, [&session, names, paused] {
       session.command = [&session, names, paused] { return pause(session, *names, paused); };
     });
   };
@@ -245,12 +248,12 @@ void add_queue(CLI::App& root, Session& session) {
   pausing("resume", "Claim from these queues again", false);
 
   auto* removing = named("remove", "Remove a queue; its tasks stay in the log");
-  removing->add_flag("--force", options->force, "Even with tasks that are not settled");
+  add_flag(*removing, "--force", options->force, "Even with tasks that are not settled");
   add_example(*removing, "Example:\n  once queue remove billing --force");
-  removing->callback([&session, options] {
+  when_given(*removing, [&session, options] {
     session.command = [&session, options] { return remove(session, *options); };
   });
-  for (CLI::App* command : app->get_subcommands({})) command->group("Commands");
+  show_commands(*app);
 }
 
 }  // namespace once::cli

@@ -113,6 +113,7 @@ std::optional<std::string> QueueOptions::any_fixed() const {
   if (topic) return "--topic";
   if (key) return "--key";
   if (from) return "--from";
+  if (stream) return "--stream";
   if (ledger) return "--ledger";
   return {};
 }
@@ -133,9 +134,12 @@ void add_fixed_options(CLI::App& app, QueueOptions& options) {
   add_text(app, "--topic", options.topic, "FILTER",
            "The topics it takes: orders.new, orders.*, orders.>");
   add_text(app, "--key", options.key, "TEMPLATE",
-           "What a task is remembered by, such as {order.id}; none: its id");
+           "What a task is remembered by: {order.id}, header:NAME; none: its id");
   add_text(app, "--from", options.from, "WHERE",
            "Where in the log it starts: start, now, a sequence or a time (start)");
+  add_text(app, "--stream", options.stream, "STREAM",
+           "Take tasks from this JetStream stream, whoever publishes to it, and not\n"
+           "from the zone's log; needs --key, --topic filters its subjects (>)");
 }
 
 void add_changeable_options(CLI::App& app, QueueOptions& options) {
@@ -189,7 +193,12 @@ Result<void> apply(const QueueOptions& options, Queue& queue) {
 }
 
 Result<Queue> queue_from(const std::string& name, const QueueOptions& options) {
-  Queue queue{.name = name, .topic = options.topic.value_or(""), .key = options.key.value_or("")};
+  Queue queue{.name = name,
+              .topic = options.topic.value_or(options.stream ? ">" : ""),
+              .key = options.key.value_or(""),
+              .stream = options.stream.value_or("")};
+  if (options.stream && options.stream->empty())
+    return invalid("--stream takes a name; it is empty");
   queue.ledger = options.ledger;
   if (auto done = apply(options, queue); !done) return done.error();
   return queue;
@@ -197,6 +206,10 @@ Result<Queue> queue_from(const std::string& name, const QueueOptions& options) {
 
 Result<Added> add_queue(Zone& zone, Queue queue, const std::optional<std::string>& from) {
   const bool relative = from && *from != "start" && !parse_number(*from);
+  if (relative && !queue.stream.empty()) {
+    return invalid(
+        "--from takes start or a sequence of the stream together with --stream; nothing was added");
+  }
   // Twice: another process may add the queue between looking and adding.
   for (int attempt = 0;; ++attempt) {
     auto queues = zone.queues();
@@ -275,11 +288,18 @@ JsonLine& add_fields(JsonLine& line, const Queue& queue) {
   } else {
     line.null("from");
   }
-  return line.boolean("paused", queue.paused).boolean("ledger", queue.ledger);
+  return line.boolean("paused", queue.paused)
+      .boolean("ledger", queue.ledger)
+      .text_or_null("stream", queue.stream);
 }
 
 std::string topic_text(const Queue& queue) {
-  return queue.ledger ? "(ledger)" : printable(queue.topic);
+  if (queue.ledger) return "(ledger)";
+  return printable(queue.stream.empty() ? queue.topic : queue.stream + ": " + queue.topic);
+}
+
+std::string source_text(const Queue& queue) {
+  return queue.stream.empty() ? "the log" : "the stream " + printable(queue.stream);
 }
 
 std::vector<std::pair<std::string, std::string>> described(const Queue& queue) {
@@ -294,6 +314,7 @@ std::vector<std::pair<std::string, std::string>> described(const Queue& queue) {
       {"max running", queue.max_running > 0 ? fmt::format("{}", queue.max_running) : "no limit"},
       {"window", fmt::format("{}", queue.window)},
       {"same key", queue.same_key == SameKey::ignore ? "ignore" : "duplicate"},
+      {"stream", queue.stream.empty() ? "none: the zone's log" : printable(queue.stream)},
       {"from", queue.from ? fmt::format("#{}", *queue.from) : "start"},
       {"paused", queue.paused ? "yes" : "no"},
   };

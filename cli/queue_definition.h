@@ -1,7 +1,6 @@
 // A queue as options on the command line (`queue add`, `queue set`, `work`) and as people read it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,21 +9,27 @@
 #include "cli/json_line.h"
 #include "once/zone.h"
 
+namespace CLI {
+class App;
+}
+
 namespace once::cli {
 
 struct QueueOptions {
-  std::optional<std::string> topic{}, key{}, backoff{}, in_doubt{}, same_key{}, from{};
+  std::optional<std::string> topic{}, key{}, stream{}, backoff{}, in_doubt{}, same_key{}, from{};
   std::optional<Duration> lease{}, timeout{};
   std::optional<std::uint64_t> attempts{}, max_running{}, window{};
 
   bool ledger = false;
+
+  bool delivers() const { return topic || stream; }  // says where tasks come from
 
   // The name of an option that is given; none: none is.
   std::optional<std::string> any_fixed() const;       // for the life of a queue
   std::optional<std::string> any_changeable() const;  // by `queue set`
 };
 
-// What makes a queue what it is: --topic, --key and --from.
+// What makes a queue what it is: --topic, --key, --from and --stream.
 void add_fixed_options(CLI::App& app, QueueOptions& options);
 // What `queue set` can change.
 void add_changeable_options(CLI::App& app, QueueOptions& options);
@@ -50,7 +55,8 @@ Result<Queue> existing_queue(const Zone& zone, std::string_view name);
 int effective_attempts(const Queue& queue);
 std::string backoff_text(const Queue& queue);  // 30s,2m,5m
 JsonLine& add_fields(JsonLine& line, const Queue& queue);
-std::string topic_text(const Queue& queue);  // for people
+std::string topic_text(const Queue& queue);   // for people
+std::string source_text(const Queue& queue);  // "the log", "the stream ORDERS"
 // The definition as lines of label and value.
 std::vector<std::pair<std::string, std::string>> described(const Queue& queue);
 

@@ -20,7 +20,7 @@ int renew(Session& session, const Options& options) {
 }  // namespace
 
 void add_renew(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("renew", "Keep a claimed key for another lease");
+  auto* app = add_command(root, "renew", "Keep a claimed key for another lease");
   auto options = std::make_shared<Options>();
   add_key(*app, options->key);
   add_token(*app, options->key);
@@ -31,7 +31,7 @@ void add_renew(CLI::App& root, Session& session) {
               "\n"
               "Example:\n"
               "  once renew webhooks evt_17 --token $token --lease 5m");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return renew(session, *options); };
   });
 }

@@ -61,20 +61,20 @@ int retention(Session& session, const Options& options) {
 }  // namespace
 
 void add_retention(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("retention", "Show or set how long settled tasks are kept");
+  auto* app = add_command(root, "retention", "Show or set how long settled tasks are kept");
   auto options = std::make_shared<Options>();
   add_duration(*app, "--bodies", options->bodies, "Bodies, after the task is settled (7d)",
                Duration{0});
   add_duration(*app, "--records", options->records, "What became of it, after the body (30d)",
                Duration{0});
   add_duration(*app, "--ids", options->ids, "Its id, after the record (30d)", Duration{0});
-  app->add_flag("--run", options->run, "Forget now what is due; workers do so by themselves");
+  add_flag(*app, "--run", options->run, "Forget now what is due; workers do so by themselves");
   add_example(*app,
               "Tasks that are unrouted, not settled, dead or in doubt do not age.\n"
               "\n"
               "Example:\n"
               "  once retention --bodies 3d --ids 90d");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return retention(session, *options); };
   });
 }

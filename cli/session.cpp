@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "cli/json_line.h"
+#include "cli/login.h"
 #include "cli/values.h"
 
 namespace once::cli {
@@ -41,6 +42,10 @@ Exit exit_of(const Error& error) {
   return kFailed;
 }
 
+bool away(const Error& error) {
+  return error.code == Code::store_unavailable && error.retryable && !error.in_doubt;
+}
+
 std::string Session::url() const {
   if (!store.empty()) return store;
   const std::string_view from_environment = environment("ONCE_STORE");
@@ -57,8 +62,10 @@ std::string Session::absolute_url() const {
   return error ? path : absolute.string();
 }
 
-Result<Zone> Session::open(Missing missing) const {
-  auto zone = Zone::open(url(), {.create = missing == Missing::create});
+Result<Zone> Session::open(Missing missing, Stays stays) const {
+  OpenOptions options{.create = missing == Missing::create, .nats = with_environment(nats)};
+  if (stays == Stays::longer && !quiet) options.log = complain;
+  auto zone = Zone::open(url(), std::move(options));
   if (zone) {
     if (verbose) complain(fmt::format("store {}", absolute_url()));
     return zone;

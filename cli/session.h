@@ -29,10 +29,14 @@ enum Exit : int {
 Exit exit_of(const Error& error);
 
 enum class Missing { create, refuse };  // what becomes of a database that is not there
+enum class Stays { briefly, longer };   // who stays is told how its connection fares
+// The store cannot be reached just now, and nothing was done: who stays longer tries again.
+bool away(const Error& error);
 
 class Session {
  public:
   std::string store{};  // --store; see url()
+  NatsLogin nats{};     // --creds and its like; the environment is asked when it is used
   bool json = false;
   bool quiet = false;
   bool verbose = false;
@@ -43,7 +47,7 @@ class Session {
   std::string url() const;           // --store, else $ONCE_STORE, else once.db
   std::string absolute_url() const;  // the same wherever a program changes to
   // A failure to open is about the store, so a missing database is not `not_found`.
-  Result<Zone> open(Missing missing) const;
+  Result<Zone> open(Missing missing, Stays stays = Stays::briefly) const;
 
   Style style() const;
   // One line on standard error, with --json also an object on standard output; the exit status.

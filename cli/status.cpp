@@ -124,14 +124,17 @@ std::string repaint(const std::string& block) {
 int status(Session& session, bool watch) {
   std::optional<Signals> signals;
   if (watch) signals.emplace();
-  auto zone = session.open(Missing::refuse);
+  auto zone = session.open(Missing::refuse, watch ? Stays::longer : Stays::briefly);
   if (!zone) return session.fail(zone.error());
   const bool paint = watch && !session.json && session.out.is_terminal();
   if (paint) session.out.write("\x1b[2J");
   for (bool first = true;; first = false) {
     auto now = zone->status();
-    if (!now) return session.fail(now.error());
-    if (session.json) {
+    const bool none = !now && watch && away(now.error());
+    if (!now && !none) return session.fail(now.error());
+    if (none) {
+      // What was shown last stays.
+    } else if (session.json) {
       print_json(session, *now);
     } else {
       const std::string block = for_people(*now, session.style());
@@ -149,11 +152,11 @@ int status(Session& session, bool watch) {
 }  // namespace
 
 void add_status(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("status", "Count the tasks of every queue by state");
+  auto* app = add_command(root, "status", "Count the tasks of every queue by state");
   auto watch = std::make_shared<bool>(false);
-  app->add_flag("--watch", *watch, "Again every second, until SIGINT");
+  add_flag(*app, "--watch", *watch, "Again every second, until SIGINT");
   add_example(*app, "Example:\n  once status --watch");
-  app->callback([&session, watch] {
+  when_given(*app, [&session, watch] {
     session.command = [&session, watch] { return status(session, *watch); };
   });
 }

@@ -49,12 +49,9 @@ int step(Session& session, const Options& options) {
 }  // namespace
 
 void add_step(CLI::App& root, Session& session) {
-  auto* app =
-      root.add_subcommand("step", "Run a command once per task, inside a program of `work`");
+  auto* app = add_command(root, "step", "Run a command once per task, inside a program of `work`");
   auto options = std::make_shared<Options>();
-  app->add_option("NAME", options->name, "The step's name, another one for each step of a task")
-      ->required()
-      ->type_name("");
+  add_needed(*app, "NAME", options->name, "The step's name, another one for each step of a task");
   add_text(*app, "--in-doubt", options->in_doubt, "POLICY",
            "What becomes of it when it is cut off: retry, hold or probe (the queue's)");
   add_text(*app, "--probe", options->probe, "CMD",
@@ -79,7 +76,7 @@ void add_step(CLI::App& root, Session& session) {
       "  once step push --probe 'git fetch -q || exit 2; git log origin/main | grep \"$ONCE_ID\"' "
       "\\\n"
       "    -- git push");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] {
       try {
         return step(session, *options);

@@ -2,13 +2,16 @@
 // `list`, `dead list` and `doubt list` print.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/session.h"
 #include "once/zone.h"
+
+namespace CLI {
+class App;
+}
 
 namespace once::cli {
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/values.h"
@@ -62,13 +63,24 @@ std::optional<std::string> misused(const CLI::App& app, const CLI::ParseError& e
 
 }  // namespace
 
-std::optional<std::string> command_word(const std::vector<std::string>& arguments) {
+std::optional<std::string> command_word(const CLI::App& app,
+                                        const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--store") {
+    const CLI::Option* option = app.get_option_no_throw(arguments[i]);
+    if (option != nullptr && option->get_items_expected_max() > 0) {
       ++i;
     } else if (arguments[i].empty() || arguments[i].front() != '-') {
       return arguments[i];
     }
+  }
+  return {};
+}
+
+std::optional<std::string> unknown_option(const CLI::App& app,
+                                          const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const std::string name = argument.substr(0, argument.find('='));
+    if (name.starts_with("--") && app.get_option_no_throw(name) == nullptr) return name;
   }
   return {};
 }
@@ -134,6 +146,14 @@ std::string unknown_command(const CLI::App& app, std::string_view word) {
                      meant ? fmt::format("did you mean {}? ", *meant) : "", full_name(app));
 }
 
+std::string no_such_option(const CLI::App& app, const std::string& option) {
+  const std::string name = full_name(app);
+  const auto meant = did_you_mean(option, option_names(app));
+  if (meant == option) return fmt::format("{} goes after {}", option, name);
+  return fmt::format("no such option: {}; {}see {} --help", printable(option),
+                     meant ? fmt::format("did you mean {}? ", *meant) : "", name);
+}
+
 std::string explain(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App& app = deepest(root);
   const std::string name = full_name(app);
@@ -141,11 +161,7 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error) {
   for (const std::string& word : root.remaining(true)) {
     if (word == "--") continue;
     if (word.size() > 1 && word.front() == '-') {
-      const std::string option = word.substr(0, word.find('='));
-      const auto meant = did_you_mean(option, option_names(app));
-      if (meant == option) return fmt::format("{} goes after {}", option, name);
-      return fmt::format("no such option: {}; {}see {} --help", printable(option),
-                         meant ? fmt::format("did you mean {}? ", *meant) : "", name);
+      return no_such_option(app, word.substr(0, word.find('=')));
     }
     if (!app.get_subcommands({}).empty()) return unknown_command(app, word);
     if (takes_program(app.get_name())) {

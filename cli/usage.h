@@ -1,16 +1,25 @@
 // What the parser makes of a command line, and what a person is told when it makes nothing.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+namespace CLI {
+class App;
+class Option;
+class ParseError;
+}
+
 namespace once::cli {
 
 // The first word that is not a global option or its value; none: there is no command.
-std::optional<std::string> command_word(const std::vector<std::string>& arguments);
+std::optional<std::string> command_word(const CLI::App& app,
+                                        const std::vector<std::string>& arguments);
+// The first long option before the command that is not a global one.
+std::optional<std::string> unknown_option(const CLI::App& app,
+                                          const std::vector<std::string>& arguments);
 
 // Commands that run a program, which follows `--`.
 bool takes_program(std::string_view command);
@@ -29,5 +38,6 @@ bool hidden(const CLI::Option& option);                      // not for the help
 // One sentence for a failed parse.
 std::string explain(const CLI::App& root, const CLI::ParseError& error);
 std::string unknown_command(const CLI::App& app, std::string_view word);
+std::string no_such_option(const CLI::App& app, const std::string& option);
 
 }  // namespace once::cli

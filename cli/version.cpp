@@ -11,9 +11,9 @@
 namespace once::cli {
 
 void add_version(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("version", "Print the version");
+  auto* app = add_command(root, "version", "Print the version");
   add_example(*app, "Example:\n  once version");
-  app->callback([&session] {
+  when_given(*app, [&session] {
     session.command = [&session] {
       session.out.line(session.json ? JsonLine{}.text("version", version()).str()
                                     : fmt::format("once {}", version()));

@@ -7,7 +7,7 @@ namespace once::cli {
 namespace {
 
 int wait(Session& session, const WaitOptions& options) {
-  auto zone = session.open(Missing::refuse);
+  auto zone = session.open(Missing::refuse, Stays::longer);
   if (!zone) return session.fail(zone.error());
   return wait_until_settled(session, std::move(*zone), options);
 }
@@ -15,9 +15,9 @@ int wait(Session& session, const WaitOptions& options) {
 }  // namespace
 
 void add_wait(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("wait", "Wait until a task is settled, print its result");
+  auto* app = add_command(root, "wait", "Wait until a task is settled, print its result");
   auto options = std::make_shared<WaitOptions>();
-  app->add_option("ID", options->id, "The task's id")->required()->type_name("");
+  add_needed(*app, "ID", options->id, "The task's id");
   add_text(*app, "--queue", options->queue, "QUEUE",
            "In this queue only; none: in all that take it");
   add_duration(*app, "--timeout", options->timeout, "Give up after so long (never)", Duration{0});
@@ -27,7 +27,7 @@ void add_wait(CLI::App& root, Session& session) {
               "\n"
               "Example:\n"
               "  once wait order-17 --timeout 30s");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return wait(session, *options); };
   });
 }

@@ -17,6 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr Duration kLook{100};             // between looks at a task that has no queue yet
+constexpr Duration kAway{500};             // and at a store that cannot be reached
 constexpr Duration kLongest{60 * 60'000};  // of one wait in the library
 
 class Waiting {
@@ -29,6 +30,10 @@ class Waiting {
   int run() {
     for (;;) {
       auto task = zone_.inspect(options_.id);
+      if (!task && away(task.error()) && left().count() > 0) {
+        std::this_thread::sleep_for(std::min(left(), kAway));
+        continue;
+      }
       if (!task) return session_.fail(task.error());
       if (task->entry.sequence == 0) {
         return session_.fail(
@@ -53,6 +58,8 @@ class Waiting {
       auto outcome = zone_.wait(options_.id, *next, std::min(left(), kLongest));
       if (outcome) {
         settle(*next, *outcome, queues->size() > 1);
+      } else if (away(outcome.error()) && left().count() > 0) {
+        std::this_thread::sleep_for(std::min(left(), kAway));
       } else if (outcome.error().code != Code::timed_out) {
         return session_.fail(outcome.error());
       } else if (left().count() <= 0) {

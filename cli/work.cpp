@@ -30,10 +30,22 @@ Result<void> rehearse(Queue queue, const Program& program, const WorkerOptions& 
   auto zone = Zone::open("memory:");
   if (!zone) return zone.error();
   if (queue.topic.empty()) queue.topic = ">";
+  queue.stream.clear();  // which that zone cannot have
   if (auto added = zone->add(queue); !added) return added.error();
   auto worker = zone->worker(queue.name, program, options);
   if (!worker) return worker.error();
   return {};
+}
+
+// A store that is away is waited for, until a signal comes; that is the answer then.
+Result<Zone> open_patiently(const Session& session, Signals& signals, Missing missing) {
+  constexpr Duration kAway{1'000};
+  for (bool told = false;; told = true) {
+    auto zone = session.open(missing, Stays::longer);
+    if (zone || !away(zone.error())) return zone;
+    if (!told) session.hint(zone.error().message + "; trying again until it answers");
+    if (signals.wait(kAway)) return zone;
+  }
 }
 
 // Turns signals into a drain, then an interruption, for as long as it lives.
@@ -111,9 +123,10 @@ int work(Session& session, const Options& options) {
   }
   auto given = options.definition.any_fixed();
   if (!given) given = options.definition.any_changeable();
-  if (given && !options.definition.topic) {
+  if (given && !options.definition.delivers()) {
     return session.usage(fmt::format(
-        "{} describes a queue that work makes: give --topic too, or leave it out", *given));
+        "{} describes a queue that work makes: give --topic or --stream too, or leave it out",
+        *given));
   }
   if (options.probe && options.probe->empty()) {
     return session.usage("--probe takes a command for /bin/sh; it is empty");
@@ -146,15 +159,16 @@ int work(Session& session, const Options& options) {
   }
 
   Signals signals;
-  const bool adds = options.definition.topic.has_value();
-  auto zone = session.open(adds ? Missing::create : Missing::refuse);
+  const bool adds = options.definition.delivers();
+  auto zone = open_patiently(session, signals, adds ? Missing::create : Missing::refuse);
   if (!zone) return session.fail(zone.error());
   if (adds) {
     auto added = add_queue(*zone, std::move(*queue), options.definition.from);
     if (!added) return session.fail(added.error());
     if (!added->existed) {
-      session.hint(fmt::format("queue {} takes {}: {} found in the log", options.queue,
-                               added->queue.topic, counted(added->found, "task")));
+      session.hint(fmt::format("queue {} takes {}: {} found in {}", options.queue,
+                               added->queue.topic, counted(added->found, "task"),
+                               source_text(added->queue)));
     }
   }
   auto worker = zone->worker(options.queue, program, worker_options);
@@ -175,13 +189,13 @@ int work(Session& session, const Options& options) {
 }  // namespace
 
 void add_work(CLI::App& root, Session& session) {
-  auto* app = root.add_subcommand("work", "Run a program per task of a queue");
+  auto* app = add_command(root, "work", "Run a program per task of a queue");
   auto options = std::make_shared<Options>();
-  app->add_option("QUEUE", options->queue, "The queue's name")->required()->type_name("");
+  add_needed(*app, "QUEUE", options->queue, "The queue's name");
   add_number(*app, "--concurrency", options->concurrency, "Programs at once (1)", 1, 4096);
   add_text(*app, "--worker", options->worker, "NAME", "This worker's name (host and process id)");
-  app->add_flag("--until-empty", options->until_empty,
-                "End when every task of the queue is settled, later retries included");
+  add_flag(*app, "--until-empty", options->until_empty,
+           "End when every task of the queue is settled, later retries included");
   add_duration(*app, "--grace", options->grace,
                "Between SIGTERM and SIGKILL when a program must end (10s)", Duration{0});
   add_text(*app, "--probe", options->probe, "CMD",
@@ -191,7 +205,8 @@ void add_work(CLI::App& root, Session& session) {
   add_changeable_options(*app, options->definition);
   add_example(
       *app,
-      "--topic makes the queue when it is not there; --key to --same-key describe it.\n"
+      "--topic or --stream makes the queue when it is not there; --key to --same-key describe\n"
+      "it.\n"
       "\n"
       "The program gets the body on standard input and ONCE_ID, ONCE_KEY, ONCE_TOPIC,\n"
       "ONCE_QUEUE, ONCE_SEQUENCE, ONCE_ATTEMPT, ONCE_TOKEN, ONCE_IN_DOUBT,\n"
@@ -206,7 +221,7 @@ void add_work(CLI::App& root, Session& session) {
       "\n"
       "Example:\n"
       "  once work billing --topic 'orders.>' --concurrency 4 -- ./bill --currency EUR");
-  app->callback([&session, options] {
+  when_given(*app, [&session, options] {
     session.command = [&session, options] { return work(session, *options); };
   });
 }

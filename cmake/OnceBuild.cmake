@@ -80,8 +80,7 @@ function(once_library name)
   endif()
 endfunction()
 
-# once_command(NAME GLOB...): the executable `once`, on the public headers alone; SQLite is there for
-# the bare SQL that `once bench` compares itself with.
+# once_command(NAME GLOB...): the executable `once`, on the public headers alone.
 function(once_command name)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
   file(GLOB sources CONFIGURE_DEPENDS ${globs})
@@ -91,7 +90,7 @@ function(once_command name)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE once::once once_flags fmt::fmt CLI11::CLI11
-                                        nlohmann_json::nlohmann_json SQLite::SQLite3)
+                                        nlohmann_json::nlohmann_json)
   once_pch(${name} ${name} <fmt/format.h> <functional> <map> <optional> <string> <vector>)
   set_target_properties(${name} PROPERTIES OUTPUT_NAME once RUNTIME_OUTPUT_DIRECTORY
                                                             ${PROJECT_BINARY_DIR})

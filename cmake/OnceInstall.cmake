@@ -18,11 +18,19 @@ write_basic_package_version_file(once-config-version.cmake COMPATIBILITY SameMin
 install(FILES ${PROJECT_BINARY_DIR}/once-config.cmake ${PROJECT_BINARY_DIR}/once-config-version.cmake
         DESTINATION ${once_package_dir})
 
+if(ONCE_NATS)
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindNats.cmake DESTINATION ${once_package_dir})
+endif()
+
 # A static library leaves its own dependencies to whoever links it.
+set(once_pc_requires "sqlite3 libcrypto")
+if(ONCE_NATS)
+  string(APPEND once_pc_requires " libnats")
+endif()
 if(BUILD_SHARED_LIBS)
-  set(once_pc_requires "Requires.private: sqlite3 libcrypto")
+  string(PREPEND once_pc_requires "Requires.private: ")
 else()
-  set(once_pc_requires "Requires: sqlite3 libcrypto")
+  string(PREPEND once_pc_requires "Requires: ")
 endif()
 file(RELATIVE_PATH once_pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/once.pc.in once.pc @ONLY)

@@ -88,6 +88,9 @@ struct Queue {
   int window{};                         // claimed ahead of free handlers, per worker
   std::optional<std::uint64_t> from{};  // first sequence; none: the log's beginning
   bool paused = false;                  // nothing is claimed until it is resumed
+  // The stream of others' that it takes its tasks from, as far as their subjects match the topic;
+  // empty: the zone's own log. Needs a key and a zone on NATS JetStream.
+  std::string stream{};
   // Without a topic: no task is delivered, the queue is a ledger alone for loops that get their
   // work elsewhere (see Guard).
   bool ledger = false;

@@ -1,5 +1,6 @@
 // A zone: one log with its ledger and queues. `sqlite:PATH` (or a plain path) is one file that any
-// number of processes on this machine share; `memory:` lives and dies with the object.
+// number of processes on this machine share; `nats://HOST:PORT[,HOST:PORT...][/ZONE]` (`tls://` when
+// nothing may be said without TLS) is on a NATS server; `memory:` lives and dies with the object.
 #pragma once
 
 #include <functional>
@@ -21,9 +22,30 @@ class Clock {
   virtual Time now() = 0;
 };
 
+// How to log in to a NATS server: at most one of user, token, creds and nkey. A URL holds no login.
+// None of it is in errors or in the store, and programs that a worker runs are not told it.
+struct NatsLogin {
+  std::string user{};
+  std::string password{};
+  std::string token{};
+  std::string creds{};  // a file with a user's JWT and seed; read again at each reconnect
+  std::string nkey{};   // a file with a user's seed; read again at each reconnect
+  // Any of these asks for TLS, as a tls:// URL does. The server's certificate must be for its host.
+  std::string tls_ca{};    // a file with the certificates to trust; empty: the system's
+  std::string tls_cert{};  // a file with a certificate of one's own ...
+  std::string tls_key{};   // ... and the file with its key
+  // What the subjects that are subscribed to begin with. Empty: _INBOX_once. and the user's name,
+  // the public key of creds or nkey, or `any`.
+  std::string inbox{};
+};
+
 struct OpenOptions {
   bool create = true;              // false: a missing database is not_found
   std::shared_ptr<Clock> clock{};  // none: the machine's; shared with the caller that moves it
+  NatsLogin nats{};                // for a store on a NATS server
+  // What a store that can be away tells about its connection: one line each, without credentials, on
+  // any thread. None: silent.
+  std::function<void(std::string_view)> log{};
 };
 
 // Who does something to a task, and why. It becomes part of the task's story.
@@ -48,7 +70,7 @@ class Zone {
   Result<std::vector<Queue>> queues() const;
   // Changes what the queue says about attempts, pauses or resumes it, and answers the definition
   // that stands now. `edit` is called with what it is; more than once when others change it at the
-  // same time. Name, topic, key, from and ledger are fixed. Workers follow with their next claims.
+  // same time. Name, topic, key, from, stream and ledger are fixed. Workers follow with their next claims.
   Result<Queue> change(std::string_view queue, const std::function<void(Queue&)>& edit);
   // Unsettled, dead and doubtful tasks refuse the removal unless forced. Tasks stay in the log; what
   // the queue knows of them is forgotten, and a queue that is added later runs them anew.
@@ -65,7 +87,7 @@ class Zone {
   Result<Outcome> wait(std::string_view id, std::string_view queue, Duration limit);
 
   // What people may do to a task; each says who and why in its story. In a queue that is a ledger
-  // alone the id is the key. A task that is not where this can be done is Code::wrong_state.
+  // alone the id is the key; in one on a stream of others' it is STREAM:SEQUENCE or the key. A task that is not where this can be done is Code::wrong_state.
   // Dead or in doubt: run it again, with all its attempts before it.
   Result<void> retry(std::string_view id, std::string_view queue, const By& by);
   // In doubt: it happened, with this result.

@@ -185,6 +185,14 @@ class Control {
   }
 
   Result<store::Row> task_row(const Queue& queue) const {
+    if (!queue.stream.empty()) {
+      auto row = zone_.foreign_row(id_, queue, true);
+      if (!row) return row.error();
+      if (*row) return std::move(**row);
+      return Error{.code = Code::not_found,
+                   .message = "queue '" + queue.name + "' knows no task '" + std::string(id_) +
+                              "': name it " + queue.stream + ":SEQUENCE or by its key"};
+    }
     auto entry = zone_.store->find(id_);
     if (!entry) return entry.error();
     if (!*entry)
@@ -273,9 +281,9 @@ Result<Queue> Zone::change(std::string_view name, const std::function<void(Queue
     if (next == *now) return next;
     if (auto ok = core::check_queue(next); !ok) return ok.error();
     if (now->name != next.name || now->topic != next.topic || now->key != next.key ||
-        now->from != next.from || now->ledger != next.ledger)
+        now->from != next.from || now->stream != next.stream || now->ledger != next.ledger)
       return Error{.code = Code::queue_mismatch,
-                   .message = "the topic, key and start of queue '" + now->name +
+                   .message = "the topic, key, start and stream of queue '" + now->name +
                               "' are fixed; nothing was changed. A queue of another name can have "
                               "others."};
     auto written = impl_->store->set_queue(next, *now);

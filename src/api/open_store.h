@@ -4,12 +4,13 @@
 #include <memory>
 #include <string_view>
 
-#include "once/zone.h"
+#include "once/yardstick.h"
 #include "store/store.h"
 
 namespace once::api {
 
-// Implemented in src/open.cpp, the one file that names every store.
+// Both are implemented in src/open.cpp, the one file that names every store.
 Result<std::unique_ptr<store::Store>> open_store(std::string_view url, const OpenOptions& options);
+Result<std::unique_ptr<Yardstick>> open_yardstick(std::string_view url, const OpenOptions& options);
 
 }  // namespace once::api

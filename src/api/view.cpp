@@ -6,6 +6,7 @@
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "encoding/digest.h"
+#include "encoding/key_template.h"
 
 namespace once::inline v1 {
 namespace {
@@ -172,15 +173,47 @@ Error unknown_id(std::string_view id) {
 
 Result<std::optional<store::Row>> Zone::Impl::row(const store::Entry& entry,
                                                   const Queue& queue) const {
-  const bool takes =
-      core::matches(queue.topic, entry.topic) && entry.sequence.value >= queue.from.value_or(0);
+  const bool takes = queue.stream.empty() && core::matches(queue.topic, entry.topic) &&
+                     entry.sequence.value >= queue.from.value_or(0);
   if (!takes) return std::optional<store::Row>{};
-  const store::Row before{.entry = {.sequence = {entry.sequence.value - 1}}, .queue = queue.name};
+  return row_at(entry.sequence, queue);
+}
+
+Result<std::optional<store::Row>> Zone::Impl::row_at(core::Sequence sequence,
+                                                     const Queue& queue) const {
+  const store::Row before{.entry = {.sequence = {sequence.value - 1}}, .queue = queue.name};
   auto page = store->rows({.queue = queue.name}, &before, 1);
   if (!page) return page.error();
-  if (page->rows.empty() || page->rows.front().entry.sequence != entry.sequence)
+  if (page->rows.empty() || page->rows.front().entry.sequence != sequence)
     return std::optional<store::Row>{};
   return std::optional(std::move(page->rows.front()));
+}
+
+Result<std::optional<store::Row>> Zone::Impl::foreign_row(std::string_view name, const Queue& queue,
+                                                          bool unclaimed) const {
+  if (const auto sequence = core::sequence_in(queue.stream, name))
+    return row_at(core::Sequence{*sequence}, queue);
+  const auto key = encoding::KeyTemplate::parse(queue.key);
+  if (!key) return key.error();
+  std::vector<std::string> keys{std::string(name)};
+  if (auto made = key->key_of(name); made && *made != name) keys.push_back(std::move(*made));
+  for (const std::string& each : keys) {
+    const store::Address at{.queue = queue.name, .key = each};
+    auto stored = std::move(store->get(std::span(&at, 1)).front());
+    if (!stored) return stored.error();
+    if (*stored) return row_at((*stored)->record.sequence, queue);
+  }
+  std::optional<store::Row> last;
+  while (unclaimed) {
+    auto page = store->rows({.queue = queue.name}, last ? &*last : nullptr, kPage);
+    if (!page) return page.error();
+    for (store::Row& row : page->rows)
+      if (std::find(keys.begin(), keys.end(), row.key) != keys.end())
+        return std::optional(std::move(row));
+    if (!page->more || page->rows.empty()) break;
+    last = std::move(page->rows.back());
+  }
+  return std::optional<store::Row>{};
 }
 
 Result<Status> Zone::status() const {
@@ -253,13 +286,23 @@ Result<TaskView> Zone::inspect(std::string_view id) const {
   auto ledgers = impl_->ledger_views(id);
   if (!ledgers) return ledgers.error();
   view.queues = std::move(*ledgers);
-  if (!*found) {
-    if (view.queues.empty()) return unknown_id(id);
-    view.entry.id = id;
-    return view;
-  }
   auto queues = impl_->store->queues();
   if (!queues) return queues.error();
+  for (const Queue& queue : *queues) {
+    if (queue.stream.empty()) continue;
+    auto row = impl_->foreign_row(id, queue, !*found && view.queues.empty());
+    if (!row) return row.error();
+    if (!*row) continue;
+    view.queues.push_back(queue_view(**row, impl_->store->now()));
+    auto whole = impl_->store->entry(queue.name, (*row)->entry.sequence);
+    if (!whole) return whole.error();
+    view.entry = log_entry(*whole ? std::move(**whole) : std::move((*row)->entry));
+  }
+  if (!*found) {
+    if (view.queues.empty()) return unknown_id(id);
+    if (view.entry.id.empty()) view.entry.id = id;
+    return view;
+  }
   view.duplicates = (*found)->duplicates;
   for (const Queue& queue : *queues) {
     auto row = impl_->row(**found, queue);
@@ -288,9 +331,19 @@ Result<std::vector<LogEntry>> Zone::log(std::uint64_t after, std::size_t limit,
 Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration limit) {
   auto definition = impl_->queue(queue);
   if (!definition) return definition.error();
-  auto found = impl_->store->find(id);
-  if (!found) return found.error();
-  if (!*found) return unknown_id(id);
+  std::optional<store::Entry> found;
+  std::optional<core::Sequence> outside;  // on a stream of others'
+  if (definition->stream.empty()) {
+    auto entry = impl_->store->find(id);
+    if (!entry) return entry.error();
+    if (!*entry) return unknown_id(id);
+    found = std::move(*entry);
+  } else {
+    auto row = impl_->foreign_row(id, *definition, true);
+    if (!row) return row.error();
+    if (!*row) return unknown_id(id);
+    outside = (*row)->entry.sequence;
+  }
 
   engine::Scheduler& scheduler = *impl_->scheduler;
   const auto mutex = scheduler.mutex();
@@ -299,11 +352,11 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
   const engine::Moment deadline = scheduler.now() + std::clamp(limit, Duration{0}, kLongest);
   Duration look{2};
   while (true) {
-    auto row = impl_->row(**found, *definition);
+    auto row = outside ? impl_->row_at(*outside, *definition) : impl_->row(*found, *definition);
     if (!row) return row.error();
     if (!*row)
       return Error{.code = Code::not_found,
-                   .message = (*found)->body
+                   .message = found && found->body
                                   ? "queue '" + std::string(queue) + "' does not take the task '" +
                                         std::string(id) + "'"
                                   : "the task '" + std::string(id) +

@@ -25,6 +25,14 @@ struct Zone::Impl {
   // How the task stands in the queue; none: the queue does not take it.
   Result<std::optional<store::Row>> row(const store::Entry& entry, const Queue& queue) const;
 
+  // The same for a queue on a stream of others', where a task is named STREAM:SEQUENCE or by its key, as
+  // it is or as the header or member that it is made of. `unclaimed`: look for one without a record,
+  // too, which reads the stream.
+  Result<std::optional<store::Row>> foreign_row(std::string_view name, const Queue& queue,
+                                                bool unclaimed) const;
+  // What the queue holds at that sequence.
+  Result<std::optional<store::Row>> row_at(core::Sequence sequence, const Queue& queue) const;
+
   Result<std::vector<QueueView>> ledger_views(std::string_view key) const;
 
   std::unique_ptr<store::Store> store;

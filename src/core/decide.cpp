@@ -636,9 +636,10 @@ class Rules {
   }
 
   // The stored record, with the token of its claim written into the attempt: at the claim itself it
-  // could not be known.
+  // could not be known. A claim of which no attempt tells, as no rule here writes it, gets one.
   Record current() const {
     Record record = stored_->record;
+    if (record.attempts.empty() && record.state == State::running) record.attempts.emplace_back();
     if (!record.attempts.empty())
       record.attempts.back().token = token_of(record, stored_->revision);
     return record;

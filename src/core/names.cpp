@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 namespace once::core {
 namespace {
@@ -158,11 +159,30 @@ Result<void> check_headers(const std::map<std::string, std::string>& headers) {
   return {};
 }
 
+Result<void> check_stream(std::string_view name) {
+  const bool good =
+      !name.empty() && name.size() <= 255 && std::all_of(name.begin(), name.end(), [](char c) {
+        const auto u = static_cast<unsigned char>(c);
+        return u > 0x20 && u < 0x7F && std::string_view(".*>/\\").find(c) == std::string_view::npos;
+      });
+  if (good) return {};
+  return invalid("stream name " + shown(name) +
+                 ": 1 to 255 printable ASCII characters without space . * > / \\ are allowed");
+}
+
 Result<void> check_queue(const Queue& queue) {
   if (auto ok = check_name(queue.name, "queue"); !ok) return ok;
   const auto refuse = [&](std::string_view what) {
     return invalid("queue " + queue.name + ": " + std::string(what));
   };
+  if (!queue.stream.empty()) {
+    if (auto ok = check_stream(queue.stream); !ok) return ok;
+    if (queue.ledger) return refuse("a ledger alone takes no stream: nothing is delivered to it");
+    if (queue.key.empty())
+      return refuse(
+          "a stream of others' has no task ids: say by --key what a task is there, such as "
+          "header:Nats-Msg-Id or {order.id}");
+  }
   if (queue.ledger) {
     if (!queue.topic.empty() || !queue.key.empty() || queue.from)
       return refuse("a ledger alone takes no topic, key or from: nothing is delivered to it");
@@ -193,6 +213,18 @@ Result<void> check_queue(const Queue& queue) {
   if (queue.window > 0 && queue.in_doubt != InDoubt::retry)
     return refuse("a window needs in-doubt retry: what is claimed ahead and lost never began");
   return {};
+}
+
+std::string stream_task_id(std::string_view stream, std::uint64_t sequence) {
+  return std::string(stream) + ":" + std::to_string(sequence);
+}
+
+std::optional<std::uint64_t> sequence_in(std::string_view stream, std::string_view id) {
+  if (!id.starts_with(stream) || id.size() <= stream.size() + 1) return std::nullopt;
+  std::uint64_t sequence = 0;
+  std::from_chars(id.data() + stream.size() + 1, id.data() + id.size(), sequence);
+  if (sequence == 0 || stream_task_id(stream, sequence) != id) return std::nullopt;
+  return sequence;
 }
 
 bool matches(std::string_view filter, std::string_view topic) {

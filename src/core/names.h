@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,8 +21,14 @@ Result<void> check_topic(std::string_view topic);  // dotted, no spaces, control
 Result<void> check_filter(
     std::string_view filter);  // a topic in which tokens may be * and the last >
 Result<void> check_name(std::string_view name, std::string_view what);  // [A-Za-z0-9_-]{1,64}
+Result<void> check_stream(std::string_view name);                       // as NATS takes it
 Result<void> check_headers(const std::map<std::string, std::string>& headers);
 Result<void> check_queue(const Queue& queue);  // all but the key template
+
+// "ORDERS:17": what a task of a stream of others' is called, and the sequence in such a name (none:
+// it is another name).
+std::string stream_task_id(std::string_view stream, std::uint64_t sequence);
+std::optional<std::uint64_t> sequence_in(std::string_view stream, std::string_view id);
 
 bool matches(std::string_view filter, std::string_view topic);
 bool valid_utf8(std::string_view text);

@@ -4,13 +4,20 @@
 
 namespace once::core {
 
+namespace {
+
+// Settled for good: nobody waits for it, and no person has to look at it.
+bool done(State state) {
+  return state == State::completed || state == State::cancelled || state == State::duplicate;
+}
+
+}  // namespace
+
 Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standings,
                   const Retention& ages, StoreTime now) {
   // A queue that still waits for the task, and a person who still has to look at it, keep it.
   for (const Standing& standing : standings) {
-    if (standing.state != State::completed && standing.state != State::cancelled &&
-        standing.state != State::duplicate)
-      return Forget::nothing;
+    if (!done(standing.state)) return Forget::nothing;
     since = std::max(since, standing.since);
   }
   const Duration age = now - since;
@@ -24,8 +31,13 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
 }
 
 bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now) {
-  const bool done = standing.state == State::completed || standing.state == State::cancelled;
-  return done && now - standing.since >= ages.records;
+  return done(standing.state) && now - standing.since >= ages.records;
+}
+
+bool may_forget_outside(const Standing& standing, bool entry_gone, const Retention& ages,
+                        StoreTime now) {
+  return entry_gone && done(standing.state) &&
+         now - standing.since >= ages.bodies + ages.records + ages.ids;
 }
 
 }  // namespace once::core

@@ -24,4 +24,9 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
 // The same for a record without an entry, of a queue that is a ledger alone.
 bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now);
 
+// The same for a record whose entry lies in a stream of others'. As long as it is there, the record
+// alone keeps it from running again; and the record stands for the id, which nothing else remembers.
+bool may_forget_outside(const Standing& standing, bool entry_gone, const Retention& ages,
+                        StoreTime now);
+
 }  // namespace once::core

@@ -6,6 +6,7 @@
 #include "encoding/key_template.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "encoding/dot_path.h"
@@ -258,6 +259,18 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
     return Error{.code = Code::invalid_input,
                  .message = "no key: every value of the queue's key is empty for this task"};
   }
+  return key;
+}
+
+std::optional<std::string> KeyTemplate::key_of(std::string_view value) const {
+  const auto literal = [](const Part& part) { return part.kind == Part::Kind::literal; };
+  if (std::count_if(parts_.begin(), parts_.end(), std::not_fn(literal)) != 1) return std::nullopt;
+  std::string key;
+  for (const Part& part : parts_)
+    if (literal(part))
+      key += part.text;
+    else
+      append_string(value, key);
   return key;
 }
 

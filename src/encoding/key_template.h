@@ -15,6 +15,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,8 @@ class KeyTemplate {
   bool is_id() const { return parts_.empty(); }
   Result<std::string> key(std::string_view id, std::string_view topic, const Body& body,
                           const std::map<std::string, std::string>& headers) const;
+  // The key of a task in which the template's only value is this string; none: it has several.
+  std::optional<std::string> key_of(std::string_view value) const;
 
  private:
   struct Part {

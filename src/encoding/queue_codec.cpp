@@ -169,6 +169,8 @@ std::string encode_queue(const Queue& queue) {
   append_boolean(queue.paused, out);
   out += R"(,"same_key":)";
   append_name(kSameKeyNames, queue.same_key, out);
+  out += R"(,"stream":)";
+  append_canonical_string(queue.stream, out);
   out += R"(,"timeout":)";
   append_integer(queue.timeout.count(), out);
   out += R"(,"topic":)";
@@ -196,6 +198,7 @@ Result<Queue> decode_queue(std::string_view text) {
   reader.read("name", queue.name);
   reader.read("paused", queue.paused);
   reader.read("same_key", kSameKeyNames, queue.same_key);
+  reader.read("stream", queue.stream);
   reader.read("timeout", queue.timeout);
   reader.read("topic", queue.topic);
   reader.read("window", queue.window);

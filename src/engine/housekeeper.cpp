@@ -48,7 +48,12 @@ void Housekeeper::run() {
   const Duty duties[] = {
       {"sweep", kSweepEvery,
        [&] { return sweep(store_, queue_, swept_to_, asked_to_end) && !ending(); }},
-      {"retention", kRetireEvery, [&] { return retire(store_, asked_to_end) && !ending(); }},
+      {"retention", kRetireEvery,
+       [&] {
+         const auto retired = retire(store_, asked_to_end);
+         // A worker may not be permitted to forget: then that is somebody else's duty.
+         return (retired || retired.error().code == Code::store_unusable) && !ending();
+       }},
   };
   Moment next = scheduler_.now() + kFirstLook;
   std::unique_lock lock(*mutex_);

@@ -42,13 +42,17 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
   Taken taken{.delivered = !deliveries->empty()};
   std::vector<store::Delivery> unclaimed;
   for (store::Delivery& delivery : *deliveries) {
-    if (!delivery.claimed) {
+    if (delivery.unanswered) {
+      const core::Nonce nonce = delivery.stored->record.nonce;
+      unresolved_.push_back({delivery.entry.sequence, nonce, std::move(delivery)});
+    } else if (!delivery.claimed) {
       unclaimed.push_back(std::move(delivery));
     } else if (delivery.stored->record.state == State::running) {
       store::Address at = *address(delivery.entry);
       taken.flights.push_back(flight(std::move(delivery), std::move(at)));
     }  // else the claim settled it: as dead, in doubt or cancelled
   }
+  for (auto& found : recover()) taken.flights.push_back(std::move(found));
   if (!unclaimed.empty()) {
     auto answered = answer(std::move(unclaimed), taken.flights);
     // What was claimed runs; what could not be answered comes again by itself.
@@ -114,12 +118,15 @@ std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address 
   flight->in_doubt = flight->stored.record.in_doubt;
   flight->probing = flight->stored.record.attempts.back().probing;
   flight->claimed_for = flight->stored.record.lease;
-  flight->renewed_at = scheduler_.now();
+  // The lease counts from the write, however late its answer is seen.
+  flight->renewed_at =
+      scheduler_.now() - std::max(Duration{0}, store_.now() - flight->stored.stamp);
   return flight;
 }
 
 Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& flights) {
   std::vector<store::Settlement> settlements;
+  std::optional<Error> failed;  // what it is about comes again, or is found out later
   for (store::Delivery& delivery : unclaimed) {
     const auto settle = [&](std::optional<Duration> again) {
       settlements.push_back({.queue = settings_.queue.name,
@@ -147,23 +154,32 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
         delivery.stored->record.sequence == delivery.entry.sequence) {
       settle(std::nullopt);
     } else if (!delivery.entry.body) {
-      done = set_aside(State::cancelled, "the body was retired before this queue could run it");
+      const std::string& stream = settings_.queue.stream;
+      done =
+          stream.empty()
+              ? set_aside(State::cancelled, "the body was retired before this queue could run it")
+              : set_aside(State::dead, "its message is gone from the stream " + stream +
+                                           ": it was deleted or aged out before it was done");
     } else if (!key) {
       done = set_aside(State::dead, key.error().message);
     } else if (request_.allowed && !request_.allowed(proposals_.size(), store_.now())) {
       settle(kSoon);
     } else {
       store::Address at = *address(delivery.entry);
+      const core::Claim wanted =
+          command(delivery.entry, delivery.order ? &*delivery.order : nullptr);
       auto written = scribe_.write(
-          {.at = at,
-           .known = delivery.stored,
-           .command = command(delivery.entry, delivery.order ? &*delivery.order : nullptr),
-           .handle = delivery.handle});
+          {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});
       if (!written && written.error().code == Code::wrong_state) {
         settle(kSoon);  // it was cancelled a moment ago, as its own record says
         continue;
       }
-      if (!written) return written.error();
+      if (!written) {
+        failed = written.error();
+        const core::Sequence sequence = delivery.entry.sequence;
+        if (failed->in_doubt) unresolved_.push_back({sequence, wanted.nonce, std::move(delivery)});
+        continue;
+      }
       const core::Decision& decision = written->decision;
       const std::string of = "#" + std::to_string(decision.of.value);
       switch (decision.verdict) {
@@ -191,39 +207,41 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
         default: settle(std::nullopt);
       }
     }
-    if (!done) return done.error();
+    if (!done) failed = done.error();
   }
-  if (settlements.empty()) return {};
-  return store_.settle(settlements);
+  if (!settlements.empty())
+    if (auto settled = store_.settle(settlements); !settled) return settled;
+  if (failed) return *failed;
+  return {};
 }
 
-// A commit's answer was lost. What it claimed is mine by its nonce, or it was not written at all and
-// comes again. The handle is lost with the answer: the record alone says when to look again.
 Flights Intake::recover() {
   Flights flights;
-  for (const Proposal& proposal : std::exchange(unresolved_, {})) {
-    const auto later = [&] { unresolved_.push_back(proposal); };
-    auto entries = store_.read(core::Sequence{proposal.sequence.value - 1}, 1, {});
-    if (!entries) {
-      later();
-      continue;
-    }
-    if (entries->empty() || entries->front().sequence != proposal.sequence) continue;
-    store::Delivery delivery{.entry = std::move(entries->front())};
-    auto at = address(delivery.entry);
-    if (!at || !delivery.entry.body) continue;
-    auto stored = std::move(store_.get(std::span(&*at, 1)).front());
-    if (!stored) {
-      later();
-      continue;
-    }
-    if (!*stored || (*stored)->record.nonce != proposal.nonce ||
-        (*stored)->record.state != State::running)
-      continue;
-    delivery.stored = std::move(*stored);
-    flights.push_back(flight(std::move(delivery), std::move(*at)));
-  }
+  for (Proposal& proposal : std::exchange(unresolved_, {}))
+    if (!recover(proposal, flights)) unresolved_.push_back(std::move(proposal));
   return flights;
+}
+
+// A write's answer was lost. What it claimed is mine by its nonce, or it was not written at all and
+// comes again. Without the delivery its handle is lost too: the record alone says when to look again.
+bool Intake::recover(Proposal& proposal, Flights& flights) {
+  if (!proposal.delivery) {
+    auto entry = store_.entry(settings_.queue.name, proposal.sequence);
+    if (!entry) return false;
+    if (!*entry) return true;
+    proposal.delivery = store::Delivery{.entry = std::move(**entry)};
+  }
+  store::Delivery& delivery = *proposal.delivery;
+  auto at = address(delivery.entry);
+  if (!at || !delivery.entry.body) return true;
+  auto stored = std::move(store_.get(std::span(&*at, 1)).front());
+  if (!stored) return false;
+  if (!*stored || (*stored)->record.nonce != proposal.nonce ||
+      (*stored)->record.state != State::running)
+    return true;
+  delivery.stored = std::move(*stored);
+  flights.push_back(flight(std::move(delivery), std::move(*at)));
+  return true;
 }
 
 }  // namespace once::engine

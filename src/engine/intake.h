@@ -41,6 +41,12 @@ class Intake final : private store::Claimer {
   Result<Taken> fetch(IntakeRequest request);
 
  private:
+  struct Proposal {
+    core::Sequence sequence;
+    core::Nonce nonce;
+    std::optional<store::Delivery> delivery{};  // none: it was lost with the answer
+  };
+
   std::optional<store::Address> address(const store::Entry& entry) override;
   std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
                                     const core::Order* order, core::Now now) override;
@@ -50,6 +56,8 @@ class Intake final : private store::Claimer {
   std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;
   Result<void> answer(std::vector<store::Delivery> unclaimed, Flights& flights);
   Flights recover();
+  // False: it is to be tried again later.
+  bool recover(Proposal& proposal, Flights& flights);
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -57,15 +65,9 @@ class Intake final : private store::Claimer {
   const encoding::KeyTemplate key_;
   const IntakeSettings settings_;
 
-  IntakeRequest request_;  // under way
-  // What the fetch under way claims, and what an earlier one may have claimed before its answer was
-  // lost.
-  struct Proposal {
-    core::Sequence sequence;
-    core::Nonce nonce;
-  };
-  std::vector<Proposal> proposals_;
-  std::vector<Proposal> unresolved_;
+  IntakeRequest request_;             // under way
+  std::vector<Proposal> proposals_;   // what the fetch under way claims
+  std::vector<Proposal> unresolved_;  // may have been claimed before the answer was lost
 };
 
 }  // namespace once::engine

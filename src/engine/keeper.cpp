@@ -40,7 +40,20 @@ void Keeper::watch(Flight& flight) {
 }
 
 bool Keeper::start(Flight& flight) {
-  std::lock_guard lock(*mutex_);
+  std::unique_lock lock(*mutex_);
+  // A claim whose lease is over may be another's by now: it is renewed before it is begun.
+  const auto lapsed = [&] {
+    return flight.stopped == Stopped::no &&
+           scheduler_.now() >= flight.renewed_at + flight.claimed_for;
+  };
+  while (lapsed() && flight.busy) idle_->wait();
+  if (lapsed()) {
+    flight.busy = true;
+    lock.unlock();
+    renew({&flight});
+    lock.lock();
+    if (lapsed()) flight.stopped = Stopped::lost;
+  }
   if (interrupted_ && flight.stopped == Stopped::no) flight.stopped = Stopped::interrupted;
   if (flight.stopped != Stopped::no) return false;
   flight.started_at = scheduler_.now();

@@ -158,6 +158,7 @@ struct Delivery {
   // its own comes with that, and is not claimed.
   std::optional<Stored> stored{};
   bool claimed = false;                // `stored` is what claim() gave and is durable
+  bool unanswered = false;             // `stored` is what claim() gave, and may be durable
   std::optional<core::Order> order{};  // what the wake that hands it over carries
 };
 
@@ -194,7 +195,8 @@ class Feed {
   // Hands over entries of the queue that nobody has been handed and whose not-before has come, or
   // whose time to be looked at again has come. A paused queue hands nothing over. Handed over and not answered, an entry comes again after the queue's lease, or
   // at once when the store sees that the worker is gone. A store may leave deliveries unclaimed;
-  // the caller then claims by swap().
+  // the caller then claims by swap(). An error with in_doubt means that everything that claim() gave
+  // may be durable.
   virtual Result<std::vector<Delivery>> fetch(const Fetch& request) = 0;
   // Answers deliveries for which there was nothing to write.
   virtual Result<void> settle(std::span<const Settlement> items) = 0;
@@ -255,6 +257,14 @@ struct RowFilter {
   std::optional<Time> since{};
 };
 
+// Answers add_queue() of a queue on a stream of others' in a store that has none.
+inline Error has_no_streams(const Queue& queue) {
+  return {.code = Code::invalid_input,
+          .message = "queue '" + queue.name + "': the stream '" + queue.stream +
+                     "' can only be taken by a zone on NATS JetStream; nothing was added. Open the "
+                     "zone with --store nats://HOST:PORT/ZONE, or leave out the stream."};
+}
+
 class Meta {
  public:
   virtual ~Meta() = default;
@@ -269,8 +279,8 @@ class Meta {
   };
   virtual Result<QueueAdded> add_queue(const Queue& queue) = 0;
   // Changes the definition of a queue, known by its name, when it is `expected` now; false: it is
-  // another one. The caller has seen to it that topic, key, from and ledger stay as they are. Waiting
-  // fetches see it at once.
+  // another one. The caller has seen to it that topic, key, from, stream and ledger stay as they are.
+  // Waiting fetches see it at once.
   virtual Result<bool> set_queue(const Queue& queue, const Queue& expected) = 0;
   virtual Result<std::vector<Queue>> queues() = 0;
   virtual Result<void> remove_queue(std::string_view name) = 0;
@@ -299,6 +309,16 @@ class Meta {
   virtual Result<RetirePage> retire(Sequence after, std::size_t limit) = 0;
 };
 
-class Store : public Log, public Ledger, public Feed, public Meta {};
+class Store : public Log, public Ledger, public Feed, public Meta {
+ public:
+  // The entry of that sequence where the queue takes its tasks from, bound to be one of its own; none:
+  // there is none any more. Sequences of a queue on a stream of others' are that stream's.
+  virtual Result<std::optional<Entry>> entry(std::string_view, Sequence sequence) {
+    auto entries = read(Sequence{sequence.value - 1}, 1, {});
+    if (!entries) return entries.error();
+    if (entries->empty() || entries->front().sequence != sequence) return std::optional<Entry>{};
+    return std::optional<Entry>(std::move(entries->front()));
+  }
+};
 
 }  // namespace once::store

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
-from once_command import OnceTest  # noqa: E402
+from once_command import NATS, OnceTest  # noqa: E402
 
 
 class Add(OnceTest):
@@ -45,9 +45,19 @@ class Add(OnceTest):
                 "timeout": "2h", "attempts": 7, "backoff": ["500ms", "1s"], "in_doubt": "retry",
                 "max_running": 3, "window": 16, "same_key": "ignore", "from": 5, "paused": False,
                 "ledger": False,
+                "stream": None,
             },  # fmt: skip
             self.ok("queue", "show", "q", "--json").line,
         )
+
+    @unittest.skipIf(NATS, "about files")
+    def test_a_stream_of_others_needs_a_zone_on_nats(self):
+        words = ["queue", "add", "q", "--stream", "ORDERS", "--key", "header:Nats-Msg-Id"]
+        self.assertIn("zone on NATS JetStream", self.refused(2, *words))
+        self.assertIn("say by --key", self.refused(2, *words[:5]))
+        self.assertIn("--from", self.refused(2, *words, "--from", "now"))
+        self.assertIn("NATS JetStream", self.refused(2, "work", *words[2:], "--", "true"))
+        self.assertEqual([], self.ok("queue", "list", "--json").lines)
 
     def test_attempts_default_to_backoff_values_and_one(self):
         self.ok("queue", "add", "a", "--topic", "t")
@@ -120,7 +130,8 @@ class Set(OnceTest):
 
     def test_what_is_fixed(self):
         before = self.shown()
-        for more in [["--topic", "u"], ["--key", "{a}"], ["--from", "now"], ["--ledger"]]:
+        for more in [["--topic", "u"], ["--key", "{a}"], ["--from", "now"], ["--ledger"],
+                     ["--stream", "S"]]:
             with self.subTest(more=more):
                 message = self.refused(2, "queue", "set", "q", "--lease", "9m", *more)
                 self.assertIn(f"{more[0]} is fixed", message)

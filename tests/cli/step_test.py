@@ -118,8 +118,8 @@ class Step(OnceTest):
             ("exit 9", "in_doubt", 1),
         ):
             with self.subTest(probe):
-                for name in ("ran", "once.db", "once.db-wal", "once.db-shm"):
-                    (self.folder / name).unlink(missing_ok=True)
+                self.begin_anew()
+                (self.folder / "ran").unlink(missing_ok=True)
                 self.cut_off("--probe", probe)
                 self.assertEqual("ran\n" * runs, self.text("ran"))
                 self.assertEqual(state, self.story()["state"])
@@ -130,7 +130,7 @@ class Step(OnceTest):
             "program", "$ONCE_BIN step one -- sh -c 'echo ran >> ran; exec sleep 1000'"
         )
         worker = self.start(
-            "work", "q", "--topic", "t", "--in-doubt", "steps", "--", program
+            "work", "q", "--topic", "t", "--lease", "5s", "--in-doubt", "steps", "--", program
         )
         self.until(lambda: self.text("ran"), "the step runs")
         worker.send_signal(signal.SIGKILL)

@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
-from once_command import BIN, OnceTest, steady  # noqa: E402
+from once_command import BIN, NATS, OnceTest, steady  # noqa: E402
 
 RETRY_SOON = ["--backoff", "1ms"]
 
@@ -40,13 +40,13 @@ class Work(OnceTest):
     def test_environment(self):
         self.ok("publish", "t.u", '{"k":"v",\n "n": 1.50}', "--id", "a", "--header", "H=é", "-q")
         program = self.script("show", 'cat "$ONCE_TASK_FILE" > task; env > environment; echo 7 > "$ONCE_RESULT"; echo no')
-        self.work("--topic", "t.>", "--key", "{k}", "--timeout", "1h", "--store", "once.db", "--", program)
+        self.work("--topic", "t.>", "--key", "{k}", "--timeout", "1h", "--store", self.store, "--", program)
         lines = (self.folder / "environment").read_text().splitlines()
         seen = dict(line.split("=", 1) for line in lines if line.startswith("ONCE_"))
         self.assertEqual("7\n", self.ok("wait", "a").out)
         self.assertEqual(
             {"ONCE_ID": "a", "ONCE_KEY": "v", "ONCE_TOPIC": "t.u", "ONCE_QUEUE": "q", "ONCE_SEQUENCE": "1",
-             "ONCE_ATTEMPT": "1", "ONCE_IN_DOUBT": "0", "ONCE_STORE": str(self.folder / "once.db")},
+             "ONCE_ATTEMPT": "1", "ONCE_IN_DOUBT": "0", "ONCE_STORE": self.store if NATS else str(self.folder / "once.db")},
             {name: seen[name] for name in seen if name in (
                 "ONCE_ID", "ONCE_KEY", "ONCE_TOPIC", "ONCE_QUEUE", "ONCE_SEQUENCE", "ONCE_ATTEMPT",
                 "ONCE_IN_DOUBT", "ONCE_STORE")},

@@ -51,6 +51,8 @@ struct StoreUnderTest {
   bool knows_who_left;  // sees at once that a worker is gone
 };
 std::vector<StoreUnderTest> stores();
+// Those whose messages are bounded, with a bound so low that every large result meets it.
+std::vector<StoreUnderTest> stores_of_small_messages();
 inline void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << store.name; }
 
 // The address of a task's record: under `key`, or under its id.

@@ -243,5 +243,16 @@ TEST_P(LogContract, AnUnknownIdIsNotFound) {
   EXPECT_FALSE(store().find("order-").value());
 }
 
+TEST_P(LogContract, AnEntryIsFoundByItsSequence) {
+  add("work");
+  const Entry first = publish("first", "orders.new", R"({"n":1})");
+  const Entry second = publish("second");
+  const auto found = store().entry("work", first.sequence).value();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->id, "first");
+  EXPECT_EQ(found->body, first.body);
+  EXPECT_FALSE(store().entry("work", Sequence{second.sequence.value + 100}).value());
+}
+
 }  // namespace
 }  // namespace once::contract

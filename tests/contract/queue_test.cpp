@@ -151,6 +151,18 @@ TEST_P(QueueContract, AQueueThatIsAddedAfterItsRemovalStartsAnew) {
   EXPECT_GT(held->stored.revision, done.stored.revision) << "tokens are never reused";
 }
 
+TEST_P(QueueContract, AQueueOnAStreamThatIsNotThereIsRefusedAndLeavesNothing) {
+  Queue queue = queue_of("outside");
+  queue.key = "header:Nats-Msg-Id";
+  queue.stream = "NOBODYS";
+  const auto added = store().add_queue(queue);
+  ASSERT_FALSE(added);
+  const bool has_streams = added.error().code == Code::not_found;
+  EXPECT_TRUE(has_streams || added.error().code == Code::invalid_input) << added.error().message;
+  EXPECT_THAT(added.error().message, ::testing::HasSubstr("NOBODYS"));
+  EXPECT_THAT(store().queues().value(), IsEmpty());
+}
+
 // --- Unrouted ---------------------------------------------------------------------------------
 
 TEST_P(QueueContract, ATaskThatNoQueueMatchesIsUnroutedAndKept) {
@@ -302,8 +314,8 @@ TEST_P(QueueContract, ARowOfATaskThatWasSetAsideHasItsOwnRecord) {
   Queue keyed = queue_of("keyed");
   keyed.key = "{document}";
   add(keyed);
-  const Entry first = publish("a");
-  const Entry second = publish("b");
+  const Entry first = publish("a", "orders.new", R"({"document":"d1"})");
+  const Entry second = publish("b", "orders.new", R"({"document":"d1"})");
   const Stored of_key =
       write(task_at("keyed", first, "d1"), {}, record_of(first, State::completed));
   const Stored own =

@@ -112,6 +112,7 @@ TEST_P(ScheduledContract, TheEarliestIsHandedOverFirst) {
   publish_delayed("third", 3min);
   publish_delayed("first", 1min);
   publish_delayed("second", 2min);
+  EXPECT_THAT(handed_over("work"), IsEmpty()) << "somebody looked, as workers do";
   pass(3min);
   EXPECT_THAT(ids(fetch("work", 2)), ElementsAre("first", "second"));
   EXPECT_THAT(ids(fetch("work", 2)), ElementsAre("third"));

@@ -11,10 +11,10 @@
 #include <fstream>
 #include <iostream>
 
+#include "api/open_store.h"
 #include "api/zone_impl.h"
 #include "engine/publisher.h"
 #include "engine/worker.h"
-#include "store/sqlite/sqlite_store.h"
 #include "support/faulty_store.h"
 
 extern char** environ;
@@ -33,8 +33,17 @@ void append_line(const std::string& file, const std::string& line) {
   ::close(fd);
 }
 
+// A store that is away for a while is waited for.
+template <class Call>
+auto answered(Call call) {
+  while (true) {
+    auto answer = call();
+    if (answer || !answer.error().retryable) return std::move(answer).value();
+  }
+}
+
 int work(store::Store& store, const Role& role) {
-  auto queues = store.queues().value();
+  auto queues = answered([&] { return store.queues(); });
   const auto scheduler = engine::thread_scheduler();
   engine::WorkerSettings settings{
       .handler = [&](const engine::Assignment& assignment) -> engine::Report {
@@ -51,7 +60,7 @@ int work(store::Store& store, const Role& role) {
       .name = "worker-" + std::to_string(::getpid())};
   for (const Queue& queue : queues)
     if (queue.name == role.queue) settings.queue = queue;
-  auto worker = engine::Worker::make(store, *scheduler, settings).value();
+  auto worker = answered([&] { return engine::Worker::make(store, *scheduler, settings); });
   worker->run(engine::Worker::Until::empty, {}).value();
   return 0;
 }
@@ -140,7 +149,7 @@ int run_role(const std::vector<std::string>& words) {
     auto plan = testing::FaultPlan::parse(role.faults);
     if (!plan) return 90;
     auto store = std::make_unique<testing::FaultyStore>(
-        store::open_sqlite({.path = role.database}).value(), *plan);
+        answered([&] { return api::open_store(role.database, {}); }), *plan);
     if (role.name == "stepper") return step(std::move(store), role);
     if (role.name == "worker") return work(*store, role);
     if (role.name == "publisher") return publish(*store, role);

@@ -13,8 +13,8 @@ namespace once::crash {
 
 // How a child works; every field is a word on its command line.
 struct Role {
-  std::string name{};  // see child.cpp
-  std::string database{};
+  std::string name{};      // see child.cpp
+  std::string database{};  // a path, or what else names a store
   std::string queue = "q";
   std::string effects{};  // a file; each run of a handler appends a line "ID ATTEMPT"
   std::string faults{};   // a FaultPlan

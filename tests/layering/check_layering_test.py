@@ -23,7 +23,6 @@ CLEAN = {
                     'auto x = store::memory::open();\n',
     "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include <fmt/core.h>\n#include <unistd.h>\n'
                     '#include "cli/output.h"\n#include "once/zone.h"\n',
-    "cli/bare_sql.cpp": "#include <sqlite3.h>\n",
 }
 
 VIOLATIONS = {

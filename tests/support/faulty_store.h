@@ -66,7 +66,14 @@ class FaultyStore final : public store::Store {
   }
 
   Result<std::vector<store::Delivery>> fetch(const store::Fetch& request) override {
-    return call(Seam::fetch, [&] { return inner_->fetch(request); });
+    const auto fault = begin(Seam::fetch);
+    if (fault == Fault::kill_before) die();
+    if (fault == Fault::fails) return unavailable();
+    auto deliveries = inner_->fetch(request);
+    if (fault == Fault::kill_after) die();
+    if (fault == Fault::half_done) return half_answered(std::move(deliveries));
+    if (fault) return unknown();
+    return deliveries;
   }
   Result<void> settle(std::span<const store::Settlement> items) override {
     return call(
@@ -81,6 +88,11 @@ class FaultyStore final : public store::Store {
     return call(
         Seam::wake, [&] { return inner_->wake(queue, items); },
         [&] { return inner_->wake(queue, items.first(items.size() / 2)); });
+  }
+
+  Result<std::optional<store::Entry>> entry(std::string_view queue,
+                                            core::Sequence sequence) override {
+    return call(Seam::read, [&] { return inner_->entry(queue, sequence); });
   }
 
   std::string uuid() override { return inner_->uuid(); }
@@ -137,6 +149,20 @@ class FaultyStore final : public store::Store {
   [[noreturn]] static void die() {
     raise(SIGKILL);
     std::abort();
+  }
+
+  // The answers to every second claim are lost, from the first one on.
+  static Result<std::vector<store::Delivery>> half_answered(
+      Result<std::vector<store::Delivery>> deliveries) {
+    if (!deliveries) return deliveries;
+    bool lost = true;
+    for (store::Delivery& delivery : *deliveries) {
+      if (!delivery.claimed) continue;
+      delivery.unanswered = lost;
+      delivery.claimed = !lost;
+      lost = !lost;
+    }
+    return deliveries;
   }
 
   std::optional<Fault> begin(Seam seam) {

@@ -218,6 +218,7 @@ class MemoryStore final : public Store {
   }
 
   Result<QueueAdded> add_queue(const Queue& queue) override {
+    if (!queue.stream.empty()) return has_no_streams(queue);
     const std::lock_guard lock(zone_->mutex);
     const auto [it, added] = zone_->queues.try_emplace(queue.name);
     QueueRows& rows = it->second;

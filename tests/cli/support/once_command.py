@@ -1,6 +1,7 @@
 """Runs the `once` command in a folder of its own and looks at what it says.
 
 ONCE_BIN names the executable. ONCE_UPDATE_GOLDEN=1 writes the golden files instead of comparing.
+ONCE_TEST_NATS names a nats-server: then every test has a zone of its own there instead of a file.
 """
 
 import json
@@ -14,6 +15,7 @@ import unittest
 from pathlib import Path
 
 BIN = os.environ.get("ONCE_BIN", "")
+NATS = os.environ.get("ONCE_TEST_NATS", "")
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 
@@ -43,6 +45,16 @@ class OnceTest(unittest.TestCase):
             for name, value in os.environ.items()
             if not name.startswith("ONCE_") and name != "NO_COLOR"
         }
+        self.store = "once.db"  # that is used when nothing else is said
+        if NATS:
+            self.store = self.environment["ONCE_STORE"] = f"{NATS}/{self.folder.name}"
+
+    def begin_anew(self):
+        """An empty store in the place of the test's own."""
+        if NATS:
+            self.store = self.environment["ONCE_STORE"] = self.store + "-"
+        for file in self.folder.glob("once.db*"):
+            file.unlink()
 
     def start(self, *arguments, **options):
         options.setdefault("stdin", subprocess.DEVNULL)

@@ -59,6 +59,16 @@ TEST(Claim, ALaterOneIsOneMoreAttemptAndKeepsTheStory) {
   EXPECT_EQ(next.attempts[1], (Attempt{.number = 2, .worker = "ben", .started_at = kWallNow}));
 }
 
+// Nobody here writes one; a bucket that others can write to may hold it.
+TEST(Claim, OfARecordThatTellsOfNoAttemptGoesOn) {
+  Stored holds = stored(running());
+  holds.record.attempts.clear();
+  const Record next = written(ask(holds, claim(), after(seconds(3600))));
+  EXPECT_EQ(next.state, State::running);
+  EXPECT_TRUE(next.in_doubt);
+  EXPECT_EQ(next.attempts.back().worker, "ben");
+}
+
 TEST(Claim, TakesTheLeaseOfTheQueueAsItIsNow) {
   Policy rules = policy();
   rules.lease = seconds(90);

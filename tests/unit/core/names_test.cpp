@@ -255,6 +255,31 @@ TEST(Names, Queue) {
 }
 
 // Messages go out as JSON too, so they must be UTF-8 whatever the text was, and wherever it is cut.
+TEST(Names, QueueOnAStreamOfOthers) {
+  const Queue good{.name = "q", .topic = ">", .key = "header:Nats-Msg-Id", .stream = "ORDERS"};
+  EXPECT_TRUE(check_queue(good));
+  Queue without_key = good;
+  without_key.key.clear();
+  EXPECT_FALSE(check_queue(without_key));
+  Queue alone{.name = "q", .stream = "ORDERS", .ledger = true};
+  EXPECT_FALSE(check_queue(alone));
+  for (const std::string& name :
+       {std::string("a.b"), std::string("a b"), std::string("a*"), std::string(">"),
+        std::string("a/b"), std::string("a\\b"), std::string("a\n"), std::string(256, 'a')}) {
+    Queue bad = good;
+    bad.stream = name;
+    EXPECT_FALSE(check_queue(bad)) << name;
+  }
+}
+
+TEST(Names, ATaskOfAStreamIsNamedAfterItsPlace) {
+  EXPECT_EQ(stream_task_id("ORDERS", 17), "ORDERS:17");
+  EXPECT_EQ(sequence_in("ORDERS", "ORDERS:17"), 17U);
+  for (const char* other : {"ORDERS", "ORDERS:", "ORDERS:0", "ORDERS:017", "ORDERS:17a", "ORDER:17",
+                            "ORDERS17", "ORDERS:99999999999999999999"})
+    EXPECT_FALSE(sequence_in("ORDERS", other)) << other;
+}
+
 TEST(Names, AMessageIsUtf8EvenWhenTheTextIsNot) {
   const std::pair<const char*, std::string> rows[] = {
       {"half a character", "a\xC3"},

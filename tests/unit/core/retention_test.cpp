@@ -132,5 +132,21 @@ TEST(Retention, ARecordWithoutAnEntryGoesWhenItIsDone) {
   }
 }
 
+// In a stream of others' the record is all that remembers, and the entry may outlive every age.
+TEST(Retention, ARecordOfAnEntryOutsideGoesWhenTheEntryIsGoneAndAnIdWouldGo) {
+  const std::pair<State, bool> rows[] = {
+      {State::waiting, false},  {State::running, false},  {State::retrying, false},
+      {State::in_doubt, false}, {State::dead, false},     {State::completed, true},
+      {State::cancelled, true}, {State::duplicate, true},
+  };
+  const StoreTime old = on_day(10) + kAges.bodies + kAges.records + kAges.ids;
+  for (const auto& [state, goes] : rows) {
+    const Standing standing{state, on_day(10)};
+    EXPECT_EQ(may_forget_outside(standing, true, kAges, old), goes) << to_string(state);
+    EXPECT_FALSE(may_forget_outside(standing, true, kAges, old - ms(1))) << to_string(state);
+    EXPECT_FALSE(may_forget_outside(standing, false, kAges, on_day(100'000))) << to_string(state);
+  }
+}
+
 }  // namespace
 }  // namespace once::core

@@ -158,5 +158,15 @@ TEST(KeyTemplate, DifferentValuesNeverGiveTheSameKey) {
   }
 }
 
+TEST(KeyTemplate, AKeyWithOneValueFollowsFromThatValue) {
+  const auto key_of_value = [](std::string_view text, std::string_view value) {
+    return KeyTemplate::parse(text)->key_of(value).value_or("none");
+  };
+  EXPECT_EQ(key_of_value("header:Order", "a b"), "a%20b");
+  EXPECT_EQ(key_of_value("order-{id}", "7"), "order-7");
+  EXPECT_EQ(key_of_value("{tenant}:{id}", "7"), "none");
+  EXPECT_EQ(key_of_value("", "7"), "none");
+}
+
 }  // namespace
 }  // namespace once::encoding

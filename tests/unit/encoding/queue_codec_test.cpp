@@ -23,19 +23,20 @@ Queue full() {
           .window = 64,
           .from = 17,
           .paused = true,
+          .stream = "ORDERS",
           .ledger = true};
 }
 
 TEST(QueueCodec, EveryFieldIsWritten) {
-  EXPECT_EQ(
-      encode_queue(full()),
-      R"({"attempts":5,"backoff":[1,2000],"from":17,"in_doubt":"probe",)"
-      R"("key":"{documentId}:\"ü\"","lease":45000,"ledger":true,"max_running":3,)"
-      R"("name":"ocr","paused":true,"same_key":"ignore","timeout":600000,"topic":"documents.*.new","window":64})");
+  EXPECT_EQ(encode_queue(full()),
+            R"({"attempts":5,"backoff":[1,2000],"from":17,"in_doubt":"probe",)"
+            R"("key":"{documentId}:\"ü\"","lease":45000,"ledger":true,"max_running":3,)"
+            R"("name":"ocr","paused":true,"same_key":"ignore","stream":"ORDERS","timeout":600000,)"
+            R"("topic":"documents.*.new","window":64})");
   EXPECT_EQ(encode_queue({}),
             R"({"attempts":0,"backoff":[],"from":null,"in_doubt":"retry","key":"","lease":30000,)"
             R"("ledger":false,"max_running":0,"name":"","paused":false,"same_key":"duplicate",)"
-            R"("timeout":0,"topic":"","window":0})");
+            R"("stream":"","timeout":0,"topic":"","window":0})");
 }
 
 TEST(QueueCodec, RoundTripsCanonically) {
@@ -79,6 +80,7 @@ TEST(QueueCodec, LenientWithFieldsStrictWithValues) {
       {R"({"from":-1})", "\"from\""},
       {R"({"paused":1})", "\"paused\""},
       {R"({"ledger":"true"})", "\"ledger\""},
+      {R"({"stream":true})", "\"stream\""},
       {R"({"backoff":5})", "\"backoff\""},
       {R"({"backoff":[1,null]})", "\"backoff\""},
       {"[]", "no JSON object"},

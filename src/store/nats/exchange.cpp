@@ -1,0 +1,644 @@
+#include "store/nats/exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "encoding/json.h"
+#include "store/nats/login.h"
+
+namespace once::store::nats {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kWindow = 512;  // questions under way at a time; nats.c stalls at thousands
+constexpr Duration kReconnectWait{2'000};  // how long a question waits for a server that is away
+constexpr Duration kConnectWait{5'000};
+constexpr Duration kWriteWait{5'000};
+constexpr int kPingsOut = 2;
+constexpr std::int64_t kFirstReconnect = 100;  // ms; later ones wait longer
+constexpr std::int64_t kLastReconnect = 2'000;
+
+Error unreachable(natsStatus status) {
+  return {.code = Code::store_unavailable,
+          .message = std::string("the NATS server cannot be reached (") +
+                     natsStatus_GetText(status) + "); nothing was done: is it running?",
+          .retryable = true};
+}
+
+Error not_connected(natsStatus status) {
+  const char* text = nats_GetLastError(nullptr);
+  std::string why = text && *text ? text : natsStatus_GetText(status);
+  if (const std::size_t place = why.find("): "); why.starts_with('(') && place != why.npos)
+    why.erase(0, place + 3);  // in the source of nats.c
+  if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
+    return {.code = Code::store_unusable,
+            .message = "the NATS server refused the login (" + why +
+                       "); nothing was done: check the user and password, token, creds or nkey"};
+  if (status == NATS_SECURE_CONNECTION_WANTED)
+    return {.code = Code::store_unusable,
+            .message =
+                "this NATS server speaks no TLS, and nothing is said to it without; nothing was "
+                "done: set TLS up there, or use nats:// without TLS files"};
+  if (status == NATS_SSL_ERROR)
+    return {.code = Code::store_unusable,
+            .message = "there is no TLS with the NATS server (" + why +
+                       "); nothing was done: check tls-ca, tls-cert and the host's name"};
+  return unreachable(status);
+}
+
+// Without what stands before an @: that is nobody's to read.
+std::string bare(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const std::size_t at = url.rfind('@');
+  if (at == std::string_view::npos || at < begin) return std::string(url);
+  return std::string(url.substr(0, begin)) + std::string(url.substr(at + 1));
+}
+
+}  // namespace
+
+Error not_permitted(const std::string& denied) {
+  return {.code = Code::store_unusable,
+          .message = "the NATS server refuses this (" + denied +
+                     "); nothing was done: docs/nats-permissions.md says what each role needs"};
+}
+
+void Bell::ring() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++rings_;
+  }
+  rung_.notify_all();
+}
+
+std::uint64_t Bell::rings() const {
+  const std::lock_guard lock(mutex_);
+  return rings_;
+}
+
+void Bell::wait_until(std::uint64_t seen, steady_clock::time_point until,
+                      const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  rung_.wait_until(lock, stop, until, [&] { return rings_ != seen; });
+}
+
+// A subscription whose callback is known to be over when it is destroyed.
+class Exchange::Subscription final : public Exchange::Listener {
+ public:
+  using Heard = std::function<void(Message)>;
+  static Result<std::unique_ptr<Subscription>> open(natsConnection* connection,
+                                                    const std::string& subject, Heard heard) {
+    auto made = std::unique_ptr<Subscription>(new Subscription(std::move(heard)));
+    natsSubscription* raw = nullptr;
+    natsStatus status =
+        natsConnection_Subscribe(&raw, connection, subject.c_str(), &on_message, made.get());
+    if (status != NATS_OK) return unreachable(status);
+    made->handle_.reset(raw);
+    status = natsSubscription_SetPendingLimits(raw, -1, -1);
+    if (status == NATS_OK) status = natsSubscription_SetOnCompleteCB(raw, &on_complete, made.get());
+    if (status != NATS_OK) return unreachable(status);
+    made->completes_ = true;
+    return made;
+  }
+  ~Subscription() override {
+    if (!handle_) return;
+    static_cast<void>(natsSubscription_Unsubscribe(handle_.get()));
+    handle_.reset();
+    if (!completes_) return;
+    std::unique_lock lock(mutex_);
+    over_.wait(lock, [&] { return done_; });
+  }
+
+ private:
+  explicit Subscription(Heard heard) : heard_(std::move(heard)) {}
+  static void on_message(natsConnection*, natsSubscription*, natsMsg* raw, void* self) {
+    static_cast<Subscription*>(self)->heard_(Message(MessageHandle(raw)));
+  }
+  static void on_complete(void* self) {
+    auto* subscription = static_cast<Subscription*>(self);
+    const std::lock_guard lock(subscription->mutex_);
+    subscription->done_ = true;
+    subscription->over_.notify_all();  // under the lock: the object may be gone right after
+  }
+
+  Heard heard_;
+  SubscriptionHandle handle_;
+  bool completes_ = false;
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool done_ = false;
+};
+
+Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
+  auto made = std::unique_ptr<Exchange>(new Exchange);
+  made->log_ = address.log;
+  natsOptions* raw_options = nullptr;
+  if (const auto status = natsOptions_Create(&raw_options); status != NATS_OK)
+    return unreachable(status);
+  const OptionsHandle options(raw_options);
+  const auto on_disconnected = [](natsConnection*, void* self) {
+    static_cast<Exchange*>(self)->connection_lost();
+  };
+  const auto on_reconnected = [](natsConnection*, void* self) {
+    static_cast<Exchange*>(self)->connection_back();
+  };
+  const auto reconnect_delay = [](natsConnection*, int attempts, void*) {
+    return std::min(kFirstReconnect * std::max(attempts, 1), kLastReconnect);
+  };
+  const auto on_closed = [](natsConnection* connection, void* self) {
+    auto* exchange = static_cast<Exchange*>(self);
+    const char* why = nullptr;
+    static_cast<void>(natsConnection_GetLastError(connection, &why));
+    const std::lock_guard lock(exchange->mutex_);
+    exchange->closed_ = true;
+    exchange->closed_why_ = why && *why ? why : "the connection is closed";
+    exchange->changed_.notify_all();
+  };
+  // Without a handler of ours nats.c would print these.
+  const auto on_error = [](natsConnection*, natsSubscription*, natsStatus status, void* self) {
+    const char* text = nats_GetLastError(nullptr);
+    if (status == NATS_NOT_PERMITTED && text) static_cast<Exchange*>(self)->heard_violation(text);
+  };
+  std::vector<const char*> servers;
+  for (const std::string& server : address.servers) servers.push_back(server.c_str());
+  natsStatus status =
+      natsOptions_SetServers(raw_options, servers.data(), static_cast<int>(servers.size()));
+  const auto set = [&](natsStatus done) {
+    if (status == NATS_OK) status = done;
+  };
+  set(natsOptions_SetTimeout(raw_options, kConnectWait.count()));
+  set(natsOptions_SetMaxReconnect(raw_options, -1));
+  set(natsOptions_SetCustomReconnectDelay(raw_options, reconnect_delay, nullptr));
+  set(natsOptions_SetPingInterval(raw_options, address.ping_every.count()));
+  set(natsOptions_SetMaxPingsOut(raw_options, kPingsOut));
+  set(natsOptions_SetReconnectBufSize(raw_options, 0));
+  set(natsOptions_SetFailRequestsOnDisconnect(raw_options, true));
+  set(natsOptions_SetSendAsap(raw_options, true));
+  set(natsOptions_UseGlobalMessageDelivery(raw_options, true));  // no thread per subscription
+  set(natsOptions_SetWriteDeadline(raw_options, kWriteWait.count()));
+  set(natsOptions_SetDisconnectedCB(raw_options, on_disconnected, made.get()));
+  set(natsOptions_SetReconnectedCB(raw_options, on_reconnected, made.get()));
+  set(natsOptions_SetClosedCB(raw_options, on_closed, made.get()));
+  set(natsOptions_SetErrorHandler(raw_options, on_error, made.get()));
+  if (status != NATS_OK)
+    return Error{
+        .code = Code::invalid_input,
+        .message = std::string("the NATS address cannot be used: ") + natsStatus_GetText(status)};
+  const bool tls = std::any_of(address.servers.begin(), address.servers.end(),
+                               [](const auto& server) { return server.starts_with("tls://"); });
+  if (auto applied = apply(address.login, tls, raw_options); !applied) return applied.error();
+  const auto prefix = inbox_of(address.login);
+  if (!prefix) return prefix.error();
+  natsConnection* raw = nullptr;
+  if (status = natsConnection_Connect(&raw, raw_options); status != NATS_OK) {
+    made->closed_ = true;
+    return not_connected(status);
+  }
+  made->connection_.reset(raw);
+  made->server_ = made->connected_to();
+
+  natsInbox* inbox = nullptr;
+  if (status = natsInbox_Create(&inbox); status != NATS_OK) return unreachable(status);
+  const std::string_view unique = inbox;
+  made->inbox_ = *prefix + std::string(unique.substr(unique.rfind('.')));
+  natsInbox_Destroy(inbox);
+  auto subscribed = Subscription::open(
+      raw, made->inbox_ + ".*",
+      [self = made.get()](Message message) { self->receive(std::move(message)); });
+  if (!subscribed) return subscribed.error();
+  made->inbox_subscription_ = std::move(*subscribed);
+  // A server that does not permit it says so before it answers this.
+  const char* violation = nullptr;
+  if (status = natsConnection_FlushTimeout(raw, kConnectWait.count()); status != NATS_OK)
+    return not_connected(status);
+  if (natsConnection_GetLastError(raw, &violation) == NATS_NOT_PERMITTED)
+    return not_permitted(violation);
+  return made;
+}
+
+Exchange::~Exchange() {
+  inbox_subscription_.reset();
+  {
+    // Callbacks go through the list until the connection is closed; who waits for them must not hold
+    // what they need.
+    std::list<PullInbox> ending;
+    {
+      const std::lock_guard lock(mutex_);
+      ending.swap(pull_inboxes_);
+    }
+  }
+  if (!connection_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  natsConnection_Close(connection_.get());
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return closed_; });
+  lock.unlock();
+  connection_.reset();
+}
+
+std::size_t Exchange::max_payload() const {
+  return static_cast<std::size_t>(natsConnection_GetMaxPayload(connection_.get()));
+}
+
+std::string Exchange::reply_of(const Slot& slot) const {
+  return inbox_ + "." + std::to_string(slot.number);
+}
+
+std::shared_ptr<Slot> Exchange::open_slot(const std::string& subject, std::size_t wanted,
+                                          std::shared_ptr<Bell> bell) {
+  auto slot = std::make_shared<Slot>();
+  slot->subject = subject;
+  slot->wanted = wanted;
+  slot->bell = std::move(bell);
+  const std::lock_guard lock(mutex_);
+  slot->number = ++last_slot_;
+  slots_[slot->number] = slot;
+  return slot;
+}
+
+bool Exchange::send(const Outgoing& message, const std::string& reply, Use use) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!may_send(use)) return false;
+  }
+  natsMsg* raw = nullptr;
+  if (natsMsg_Create(&raw, message.subject.c_str(), reply.empty() ? nullptr : reply.c_str(),
+                     message.data.data(), static_cast<int>(message.data.size())) != NATS_OK)
+    return false;
+  const MessageHandle handle(raw);
+  for (const auto& [name, value] : message.headers)
+    if (natsMsgHeader_Set(raw, name.c_str(), value.c_str()) != NATS_OK) return false;
+  return natsConnection_PublishMsg(connection_.get(), raw) == NATS_OK;
+}
+
+void Exchange::wait_for_connection(steady_clock::time_point until, Use use) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, until, [&] { return may_send(use) || (connected_ && barred_); });
+}
+
+bool Exchange::may_send(Use use) const {
+  return connected_ && (use == Use::examining || (admitted_ == connections_ && !barred_));
+}
+
+void Exchange::guard(std::function<void()> look) {
+  const std::lock_guard lock(mutex_);
+  look_ = std::move(look);
+  if (!look_) admitted_ = connections_;
+}
+
+std::uint64_t Exchange::connection() {
+  const std::lock_guard lock(mutex_);
+  return connected_ ? connections_ : 0;
+}
+
+void Exchange::admit(std::uint64_t connection, std::optional<Error> why_not) {
+  const std::lock_guard lock(mutex_);
+  if (connection != connections_) return;
+  admitted_ = connection;
+  barred_ = std::move(why_not);
+  changed_.notify_all();
+}
+
+void Exchange::missed_something() {
+  const std::lock_guard lock(mutex_);
+  if (look_) look_();
+}
+
+std::optional<Error> Exchange::barred() {
+  const std::lock_guard lock(mutex_);
+  return connected_ ? barred_ : std::nullopt;
+}
+
+std::string Exchange::connected_to() const {
+  std::array<char, 1024> url{};
+  if (natsConnection_GetConnectedUrl(connection_.get(), url.data(), url.size()) != NATS_OK)
+    return {};
+  return bare(url.data());
+}
+
+void Exchange::connection_lost() {
+  std::vector<std::shared_ptr<Bell>> bells;
+  std::string line;
+  {
+    const std::lock_guard lock(mutex_);
+    connected_ = false;
+    lost_at_ = steady_clock::now();
+    if (log_ && !closing_) line = "connection to " + server_ + " lost; trying again";
+    for (auto& [number, slot] : slots_) {
+      slot->ended = slot->lost = true;
+      if (slot->bell) bells.push_back(slot->bell);
+    }
+    slots_.clear();
+    for (PullInbox& inbox : pull_inboxes_) {
+      if (!inbox.slot) continue;
+      inbox.slot->ended = inbox.slot->lost = true;
+      if (inbox.slot->bell) bells.push_back(inbox.slot->bell);
+      inbox.slot.reset();
+    }
+  }
+  for (const auto& bell : bells) bell->ring();
+  if (!line.empty()) log_(line);
+}
+
+void Exchange::connection_back() {
+  const std::string server = connected_to();
+  std::string line;
+  {
+    const std::lock_guard lock(mutex_);
+    connected_ = true;
+    ++connections_;
+    if (look_)
+      look_();
+    else
+      admitted_ = connections_;
+    if (!server.empty()) server_ = server;
+    const auto away = std::chrono::round<std::chrono::seconds>(steady_clock::now() - lost_at_);
+    if (log_)
+      line = "connected again to " + server_ + " after " + std::to_string(away.count()) + " s";
+    changed_.notify_all();
+  }
+  if (!line.empty()) log_(line);
+}
+
+void Exchange::end_denied(Slot& slot, std::string_view text,
+                          std::vector<std::shared_ptr<Bell>>& bells) {
+  slot.ended = true;
+  slot.denied = text;
+  if (slot.bell) bells.push_back(slot.bell);
+}
+
+// On a thread of nats.c, which cuts a long text: its subject may be the beginning of one of ours.
+// When several questions went to that subject, which of them the server means is not said: they all
+// end, and as permissions may change in between, each is lost rather than known not to have happened.
+void Exchange::heard_violation(std::string_view text) {
+  const std::size_t quote = text.find('"');
+  if (quote == std::string_view::npos) return;
+  const std::string_view said = text.substr(quote);
+  const auto is_about = [&](const std::string& subject) {
+    std::string quoted;
+    encoding::append_canonical_string(subject, quoted);
+    return quoted.starts_with(said);
+  };
+  // Without its inbox a question has no answer.
+  const bool all = text.find("Subscription") < quote && said.find(inbox_) != std::string_view::npos;
+  std::vector<std::shared_ptr<Bell>> bells;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Slot>> meant;
+    for (const auto& [number, slot] : slots_)
+      if (all || is_about(slot->subject)) meant.push_back(slot);
+    for (PullInbox& inbox : pull_inboxes_) {
+      if (!inbox.slot || !(all || is_about(inbox.slot->subject))) continue;
+      end_denied(*inbox.slot, text, bells);
+      inbox.slot.reset();
+    }
+    for (const auto& slot : meant) {
+      slot->lost = all || meant.size() > 1;
+      end_denied(*slot, text, bells);
+      slots_.erase(slot->number);
+    }
+  }
+  for (const auto& bell : bells) bell->ring();
+}
+
+// On a thread of nats.c.
+void Exchange::receive(Message message) {
+  const std::string_view subject = message.subject();
+  const std::uint64_t number =
+      std::strtoull(std::string(subject.substr(subject.rfind('.') + 1)).c_str(), nullptr, 10);
+  const int status = message.status();
+  std::shared_ptr<Bell> bell;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = slots_.find(number);
+    if (found == slots_.end()) return;
+    Slot& slot = *found->second;
+    if (status != 0)
+      slot.status = status;
+    else
+      slot.messages.push_back(std::move(message));
+    slot.ended = status != 0 || --slot.wanted == 0;
+    if (!slot.ended) return;  // who waits for a page is woken once
+    bell = slot.bell;
+    slots_.erase(found);
+  }
+  bell->ring();
+}
+
+std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> questions, Duration wait,
+                                            Use use) {
+  std::vector<Answer> answers(questions.size());
+  if (questions.empty()) return answers;
+  const auto bell = std::make_shared<Bell>();
+  const auto deadline = steady_clock::now() + wait;
+  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait), use);
+  std::vector<std::shared_ptr<Slot>> slots(questions.size());
+  std::size_t first_open = 0;
+  const auto collect = [&](std::size_t up_to) {  // until everything before `up_to` has ended
+    while (first_open < up_to) {
+      const std::uint64_t seen = bell->rings();
+      {
+        const std::lock_guard lock(mutex_);
+        while (first_open < up_to && (!slots[first_open] || slots[first_open]->ended)) ++first_open;
+      }
+      if (first_open >= up_to || steady_clock::now() >= deadline) return;
+      bell->wait_until(seen, deadline, {});
+    }
+  };
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    if (i >= kWindow) collect(i + 1 - kWindow);
+    auto slot = open_slot(questions[i].subject, 1, bell);
+    if (send(questions[i], reply_of(*slot), use)) {
+      slots[i] = std::move(slot);
+    } else {
+      forget(*slot);
+      answers[i].kind = Answer::Kind::unsent;
+    }
+  }
+  collect(questions.size());
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i]) {
+      answers[i].denied = closed_why_;
+      continue;
+    }
+    slots_.erase(slots[i]->number);
+    answers[i].denied = slots[i]->denied;
+    if (!slots[i]->ended || slots[i]->lost) continue;
+    if (!slots[i]->denied.empty()) {
+      answers[i].kind = Answer::Kind::unsent;
+      continue;
+    }
+    answers[i].kind = Answer::Kind::answered;
+    answers[i].status = slots[i]->status;
+    for (Message& message : slots[i]->messages) answers[i].messages.push_back(std::move(message));
+  }
+  return answers;
+}
+
+Exchange::Answer Exchange::ask(const Outgoing& question, Duration wait) {
+  return std::move(ask(std::span(&question, 1), wait).front());
+}
+
+Exchange::Answer Exchange::ask_after(std::span<const Outgoing> before, const Outgoing& question,
+                                     Duration wait) {
+  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait));
+  for (const Outgoing& message : before)
+    if (!send(message, {})) return {.kind = Answer::Kind::unsent};
+  return ask(question, wait);
+}
+
+Exchange::Answer Exchange::ask_many(const Outgoing& question, Duration wait) {
+  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait));
+  const auto bell = std::make_shared<Bell>();
+  const auto slot = open_slot(question.subject, SIZE_MAX, bell);
+  if (!send(question, reply_of(*slot))) {
+    forget(*slot);
+    const std::lock_guard lock(mutex_);
+    return {.kind = Answer::Kind::unsent, .denied = closed_why_};
+  }
+  const auto deadline = steady_clock::now() + wait;
+  Answer answer;
+  while (true) {
+    const std::uint64_t seen = bell->rings();
+    const bool ended = take(*slot, answer.messages);
+    if (ended || steady_clock::now() >= deadline) break;
+    bell->wait_until(seen, deadline, {});
+  }
+  const std::lock_guard lock(mutex_);
+  slots_.erase(slot->number);
+  answer.status = slot->status;
+  answer.denied = slot->denied;
+  const bool answered = slot->ended && !slot->lost && slot->denied.empty();
+  answer.kind = answered ? Answer::Kind::answered : Answer::Kind::unknown;
+  return answer;
+}
+
+void Exchange::tell(const std::string& subject, std::string data) {
+  send({.subject = subject, .data = std::move(data)}, {});
+}
+
+std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
+  PullInbox* inbox = nullptr;
+  const auto slot = std::make_shared<Slot>();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto free = std::find_if(pull_inboxes_.begin(), pull_inboxes_.end(),
+                                   [](const PullInbox& each) { return !each.slot; });
+    if (free != pull_inboxes_.end() && free->subscription) {
+      free->slot = slot;
+      return {&*free, slot};
+    }
+    inbox = &pull_inboxes_.emplace_back();
+    inbox->subject = inbox_ + ".pull." + std::to_string(++last_slot_);
+    inbox->slot = slot;
+  }
+  auto subscribed = Subscription::open(
+      connection_.get(), inbox->subject + ".*",
+      [this, inbox](Message message) { receive_pulled(*inbox, std::move(message)); });
+  if (!subscribed) {
+    const std::lock_guard lock(mutex_);
+    pull_inboxes_.remove_if([&](const PullInbox& each) { return &each == inbox; });
+    return {};
+  }
+  const std::lock_guard lock(mutex_);
+  inbox->subscription = std::move(*subscribed);
+  return {inbox, slot};
+}
+
+std::shared_ptr<Slot> Exchange::pull(const Outgoing& question, std::size_t wanted,
+                                     std::shared_ptr<Bell> bell) {
+  const auto [inbox, slot] = free_inbox();
+  if (!inbox) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (slot->ended) return nullptr;  // the connection broke meanwhile
+    slot->sent_at = steady_clock::now();
+    slot->subject = question.subject;
+    slot->wanted = wanted;
+    slot->bell = std::move(bell);
+    slot->number = ++last_slot_;
+  }
+  if (send(question, inbox->subject + "." + std::to_string(slot->number))) return slot;
+  const std::lock_guard lock(mutex_);
+  if (inbox->slot == slot) inbox->slot.reset();
+  return nullptr;
+}
+
+void Exchange::give_up(Slot& slot) {
+  const std::lock_guard lock(mutex_);
+  slot.ended = true;
+  for (PullInbox& inbox : pull_inboxes_)
+    if (inbox.slot.get() == &slot) inbox.slot.reset();
+}
+
+// On a thread of nats.c. The server's word names the pull that it is about; a delivery does not.
+void Exchange::receive_pulled(PullInbox& inbox, Message message) {
+  const int status = message.status();
+  std::shared_ptr<Bell> bell;
+  std::string give_back;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::shared_ptr<Slot> slot = inbox.slot;
+    if (status != 0) {
+      if (!slot || !message.subject().ends_with("." + std::to_string(slot->number))) return;
+      slot->status = status;
+      slot->ended = true;
+    } else if (slot) {
+      slot->ended = --slot->wanted == 0;
+    }
+    if (slot) bell = slot->bell;
+    if (status == 0) {
+      if (bell)
+        slot->messages.push_back(std::move(message));
+      else
+        give_back = message.reply();
+    }
+    if (slot && slot->ended) inbox.slot.reset();
+  }
+  if (bell) bell->ring();
+  // Nobody fetches just now: somebody else may.
+  if (!give_back.empty()) send({.subject = give_back, .data = "-NAK"}, {});
+}
+
+void Exchange::attend(Slot& slot, std::shared_ptr<Bell> bell) {
+  const std::lock_guard lock(mutex_);
+  slot.bell = std::move(bell);
+}
+
+bool Exchange::take(Slot& slot, std::vector<Message>& into) {
+  const std::lock_guard lock(mutex_);
+  for (Message& message : slot.messages) into.push_back(std::move(message));
+  slot.messages.clear();
+  return slot.ended;
+}
+
+int Exchange::status_of(const Slot& slot) {
+  const std::lock_guard lock(mutex_);
+  return slot.status;
+}
+
+std::string Exchange::denied(const Slot& slot) {
+  const std::lock_guard lock(mutex_);
+  return slot.denied;
+}
+
+void Exchange::forget(Slot& slot) {
+  const std::lock_guard lock(mutex_);
+  slots_.erase(slot.number);
+}
+
+Result<std::unique_ptr<Exchange::Listener>> Exchange::listen(const std::string& subject,
+                                                             std::function<void()> heard) {
+  auto made = Subscription::open(connection_.get(), subject,
+                                 [heard = std::move(heard)](Message) { heard(); });
+  if (!made) return made.error();
+  return std::unique_ptr<Listener>(std::move(*made));
+}
+
+}  // namespace once::store::nats

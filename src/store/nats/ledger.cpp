@@ -1,0 +1,295 @@
+// The ledger: every write is a compare-and-swap on the record's own subject, and what was refused is
+// read from the leader.
+//
+// An entry stands in one place, under its key or by itself, and these are two subjects: no
+// compare-and-swap covers both. Whoever creates a record looks at the other place before it writes,
+// and again once it has written; when both create at once, at least one sees the other and takes its
+// record back. Both may, and come again. What remains: a writer that dies, or loses the server,
+// between its write and the second look, while another does the same in the other place. Then the
+// entry has two records. A claim that nobody could check is run or lapses, and its own record hides
+// it from then on; the key stays taken until retention. Nothing is run twice by it.
+//
+// In queues that are keyed by the id only the creation of an entry's own record looks: the engine
+// makes one there only for an entry without a body, which nobody can claim.
+#include <set>
+
+#include "encoding/key_template.h"
+#include "store/nats/store_impl.h"
+
+namespace once::store::nats {
+namespace {
+
+Error too_large(const Swap& item, std::size_t size, std::size_t most) {
+  return {.code = Code::too_large,
+          .message = "the record of '" + item.at.key + "' has " + std::to_string(size) +
+                     " bytes without its results; this NATS server takes at most " +
+                     std::to_string(most) +
+                     " (max_payload); nothing was recorded: raise max_payload"};
+}
+
+}  // namespace
+
+// A record that is to be about an entry must name one.
+Result<bool> NatsStore::has_place(const KnownQueue& queue, const Swap& item) {
+  if (item.at.kind != Address::Kind::task || queue.definition.ledger) return true;
+  if (item.expected || item.record.sequence || item.at.sequence) return true;
+  if (!queue.definition.key.empty()) return false;
+  const auto entry = find(item.at.key);
+  if (!entry) return entry.error();
+  return entry->has_value();
+}
+
+Result<std::string> NatsStore::other_place(const KnownQueue& queue, const Swap& item) {
+  using Kind = Address::Kind;
+  if (item.expected || item.at.kind == Kind::lone || queue.definition.ledger) return std::string{};
+  Address other{.queue = item.at.queue, .sequence = item.record.sequence};
+  if (item.at.kind == Kind::task) {
+    if (queue.definition.key.empty() || !other.sequence) return std::string{};
+    other.kind = Kind::entry;
+    return zone_->subjects.record(queue, other);
+  }
+  const auto entry = entry_of(queue, item.at.sequence);
+  if (!entry) return entry.error();
+  if (!*entry || !(*entry)->body) return std::string{};
+  const auto keys = encoding::KeyTemplate::parse(queue.definition.key);
+  if (!keys) return keys.error();
+  const Entry& task = **entry;
+  auto key = keys->key(task.id, task.topic, *task.body, task.headers);
+  if (!key) return std::string{};  // so nobody can have claimed it
+  other.key = std::move(*key);
+  return zone_->subjects.record(queue, other);
+}
+
+std::vector<Result<bool>> NatsStore::stand_elsewhere(std::span<const Writing> writings) {
+  std::vector<std::string> subjects;
+  for (const Writing& each : writings)
+    if (!each.other.empty()) subjects.push_back(each.other);
+  const auto kept = zone_->jet.last(zone_->subjects.ledger_stream(), subjects);
+  const auto stands = [&](const Swap& item,
+                          const Result<std::optional<Kept>>& found) -> Result<bool> {
+    if (!found) return found.error();
+    if (!*found) return false;
+    const auto stored = stored_from(**found, zone_->clock);
+    if (!stored) return stored.error();
+    return item.at.kind == Address::Kind::entry ? stored->record.sequence == item.at.sequence
+                                                : core::settled(stored->record.state);
+  };
+  std::vector<Result<bool>> answers;
+  std::size_t next = 0;
+  for (const Writing& each : writings)
+    answers.push_back(each.other.empty() ? false : stands(*each.item, kept[next++]));
+  return answers;
+}
+
+// The second look. Only what stands nowhere else is left in `written`.
+void NatsStore::take_back(std::vector<Writing>& written, SwapAnswers& answers) {
+  const auto standing = stand_elsewhere(written);
+  std::vector<Writing> kept;
+  for (std::size_t k = 0; k < written.size(); ++k) {
+    Writing& each = written[k];
+    if (standing[k] && !*standing[k]) {
+      kept.push_back(std::move(each));
+      continue;
+    }
+    const auto removed =
+        standing[k] ? zone_->jet.remove(zone_->subjects.ledger_stream(), each.revision.value)
+                    : standing[k];
+    Error error = removed ? stands_elsewhere(each.item->record.sequence) : removed.error();
+    error.in_doubt = !removed;
+    answers[each.index] = std::move(error);
+  }
+  written = std::move(kept);
+}
+
+std::vector<Result<Swapped>> NatsStore::swap(std::span<const Swap> items) {
+  SwapAnswers answers(items.size());
+  std::map<std::string, Result<KnownQueue>> queues;
+  const auto queue_of = [&](const std::string& name) -> Result<KnownQueue>& {
+    const auto known = queues.find(name);
+    return known != queues.end() ? known->second : queues.emplace(name, recall(name)).first->second;
+  };
+  std::vector<Writing> wanted;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Swap& item = items[i];
+    const Result<KnownQueue>& queue = queue_of(item.at.queue);
+    if (!queue) {
+      answers[i] = queue.error();
+      continue;
+    }
+    const auto place = has_place(*queue, item);
+    auto other = other_place(*queue, item);
+    if (!place) {
+      answers[i] = place.error();
+    } else if (!*place) {
+      answers[i] = Error{
+          .code = Code::not_found,
+          .message = "there is no task '" + item.at.key + "' in the log: nothing was recorded"};
+    } else if (!other) {
+      answers[i] = other.error();
+    } else {
+      wanted.push_back({.item = &item, .index = i, .other = std::move(*other)});
+    }
+  }
+
+  std::vector<Outgoing> messages;
+  std::vector<Writing> sent;
+  const std::size_t most = zone_->exchange->max_payload();
+  const auto standing = stand_elsewhere(wanted);
+  const StoreTime before = now();  // what is written is stamped then or a little later
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    const Swap& item = *wanted[k].item;
+    if (!standing[k] || *standing[k]) {
+      answers[wanted[k].index] =
+          standing[k] ? stands_elsewhere(item.record.sequence) : standing[k].error();
+      continue;
+    }
+    const std::string subject = zone_->subjects.record(*queue_of(item.at.queue), item.at);
+    PackedRecord packed = pack(item.record, most);
+    wanted[k].moved = packed.moved;
+    Outgoing message = record_message(subject, item.at, std::move(packed), item.expected);
+    zone_->clock.stamp(message.headers);
+    if (auto noted = prepare_foreign(*queue_of(item.at.queue), item, message); !noted) {
+      answers[wanted[k].index] = noted.error();
+      continue;
+    }
+    if (const std::size_t size = size_of(message); size > most) {
+      answers[wanted[k].index] = too_large(item, size, most);
+      continue;
+    }
+    const auto stored = store_values(subject, item.record, item.expected, wanted[k].moved);
+    if (!stored) {
+      answers[wanted[k].index] = stored.error();
+      continue;
+    }
+    messages.push_back(std::move(message));
+    sent.push_back(std::move(wanted[k]));
+  }
+
+  // Whether the queues are still what we remember is asked in the same burst. What was written for
+  // one that is gone lies under its own generation, where nobody looks.
+  std::vector<std::string> names;
+  std::vector<std::string> definitions;
+  for (const auto& [name, queue] : queues) {
+    if (!queue) continue;
+    names.push_back(name);
+    definitions.push_back(zone_->subjects.queue(name));
+  }
+  const auto [published, read] =
+      zone_->jet.publish(messages, zone_->subjects.meta_stream(), definitions);
+  std::set<std::string_view> gone;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto queue = known_from(read[i]);
+    if (!queue) continue;
+    remember(names[i], *queue);
+    if (!*queue || (*queue)->generation != queues.at(names[i])->generation) gone.insert(names[i]);
+  }
+  std::vector<std::string> refused_subjects;
+  std::vector<std::size_t> refused;
+  std::vector<Writing> written;
+  for (std::size_t k = 0; k < sent.size(); ++k) {
+    const std::size_t index = sent[k].index;
+    if (gone.contains(items[index].at.queue)) {
+      answers[index] = no_queue(items[index].at.queue);
+      // Its values lie where nobody looks, too; what is left of them takes only room.
+      if (!sent[k].moved.empty())
+        static_cast<void>(zone_->jet.purge(zone_->subjects.blob_stream(),
+                                           zone_->subjects.chunks(messages[k].subject)));
+      continue;
+    }
+    switch (published[k].kind) {
+      case Published::Kind::stored:
+        sent[k].revision = {published[k].sequence};
+        if (!sent[k].moved.empty() || items[index].expected)
+          zone_->values.learn(messages[k].subject, sent[k].revision, sent[k].moved);
+        written.push_back(std::move(sent[k]));
+        break;
+      case Published::Kind::refused:
+        refused_subjects.push_back(messages[k].subject);
+        refused.push_back(index);
+        break;
+      case Published::Kind::failed:
+      case Published::Kind::unknown: answers[index] = failure_of(published[k]); break;
+    }
+  }
+  take_back(written, answers);
+  std::vector<Answering> deliveries;
+  for (const Writing& each : written) {
+    const Swap& item = *each.item;
+    Stored stored{.record = item.record, .revision = each.revision, .stamp = before};
+    if (!item.handle.empty()) answer_swap(*queue_of(item.at.queue), item, stored, deliveries);
+    answers[each.index] = Swapped{.written = true, .current = std::move(stored)};
+  }
+  answer_and_go_on(std::move(deliveries));
+
+  auto current = zone_->jet.last(zone_->subjects.ledger_stream(), refused_subjects);
+  for (std::size_t k = 0; k < refused.size(); ++k) {
+    if (!current[k]) {
+      answers[refused[k]] = current[k].error();
+      continue;
+    }
+    Result<std::optional<Stored>> stored = std::optional<Stored>{};
+    if (*current[k]) stored = whole_record(std::move(**current[k]));
+    if (stored)
+      answers[refused[k]] = Swapped{.current = std::move(*stored)};
+    else
+      answers[refused[k]] = stored.error();
+  }
+
+  std::vector<Result<Swapped>> result;
+  result.reserve(answers.size());
+  for (auto& each : answers) result.push_back(std::move(*each));
+  return result;
+}
+
+std::vector<Result<std::optional<Stored>>> NatsStore::get(std::span<const Address> items) {
+  std::map<std::string, Result<KnownQueue>> queues;
+  std::vector<std::string> subjects;
+  std::vector<std::optional<Error>> errors(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string& name = items[i].queue;
+    auto known = queues.find(name);
+    if (known == queues.end()) known = queues.emplace(name, must_know(name)).first;
+    if (known->second)
+      subjects.push_back(zone_->subjects.record(*known->second, items[i]));
+    else
+      errors[i] = known->second.error();
+  }
+  auto kept = zone_->jet.last(zone_->subjects.ledger_stream(), subjects);
+  std::vector<Result<std::optional<Stored>>> answers;
+  answers.reserve(items.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (errors[i]) {
+      answers.emplace_back(*errors[i]);
+      continue;
+    }
+    auto& found = kept[next++];
+    if (!found)
+      answers.emplace_back(found.error());
+    else if (!*found)
+      answers.emplace_back(std::optional<Stored>{});
+    else
+      answers.push_back(whole_record(std::move(**found)));
+  }
+  return answers;
+}
+
+Result<LedgerScan> NatsStore::scan_ledger(const KnownQueue& queue) {
+  LedgerScan scan;
+  const auto read = zone_->jet.each(zone_->subjects.ledger_stream(), zone_->subjects.records(queue),
+                                    1, [&](Kept kept) -> Result<void> {
+                                      const RecordPlace place = place_of(kept);
+                                      if (place.kind != 'k') return {};
+                                      std::vector<MovedValue> moved;
+                                      auto stored = stored_from(kept, zone_->clock, &moved);
+                                      if (!stored) return stored.error();
+                                      if (!moved.empty())
+                                        scan.parted.emplace(stored->revision, std::move(kept));
+                                      scan.keys[place.key] = std::move(*stored);
+                                      return {};
+                                    });
+  if (!read) return read.error();
+  return scan;
+}
+
+}  // namespace once::store::nats

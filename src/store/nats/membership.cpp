@@ -1,0 +1,77 @@
+// Presence: a number of its own and a key that goes by itself when it is not renewed. It tells how
+// many workers there are and nothing more: whether a task is held, its lease alone says.
+#include <condition_variable>
+#include <thread>
+
+#include "store/nats/store_impl.h"
+
+namespace once::store::nats {
+namespace {
+
+constexpr std::chrono::seconds kRenewEvery{5};
+constexpr const char* kLives = "15s";
+constexpr const char* kGone = "1s";
+
+class NatsMembership final : public Membership {
+ public:
+  NatsMembership(std::shared_ptr<Zone> zone, Member number, std::string subject, std::string worker)
+      : zone_(std::move(zone)),
+        number_(number),
+        message_{.subject = std::move(subject),
+                 .data = std::move(worker),
+                 .headers = {{"Nats-TTL", kLives}}},
+        renewing_([this](const std::stop_token& stop) { renew(stop); }) {}
+  ~NatsMembership() override {
+    renewing_.request_stop();
+    renewing_.join();
+    // Overwritten, not deleted: who may delete here could delete the queues.
+    message_.headers = {{"Nats-TTL", kGone}, {kLeft, "1"}};
+    static_cast<void>(zone_->jet.publish(message_));
+    const std::lock_guard lock(zone_->mutex);
+    zone_->joined.erase(number_);
+  }
+  NatsMembership(const NatsMembership&) = delete;
+  NatsMembership& operator=(const NatsMembership&) = delete;
+
+  Member number() const override { return number_; }
+  int inheritable_fd() const override { return -1; }
+
+ private:
+  void renew(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any asleep;
+    std::unique_lock lock(mutex);
+    while (!asleep.wait_for(lock, stop, kRenewEvery, [&] { return stop.stop_requested(); }))
+      static_cast<void>(zone_->jet.publish(message_));
+  }
+
+  std::shared_ptr<Zone> zone_;  // shared with the store, which may go first
+  Member number_;
+  Outgoing message_;
+  std::jthread renewing_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Membership>> NatsStore::join(std::string_view name,
+                                                    std::string_view worker) {
+  const auto queue = must_know(name);
+  if (!queue) return queue.error();
+  const Published counted =
+      zone_->jet.publish({.subject = zone_->subjects.members(), .headers = {{"Nats-Incr", "+1"}}});
+  if (counted.kind != Published::Kind::stored) return failure_of(counted);
+  const Member number{std::strtoull(counted.value.c_str(), nullptr, 10)};
+  const std::string subject = zone_->subjects.worker_root(*queue) + counted.value;
+  const Published here = zone_->jet.publish(
+      {.subject = subject, .data = std::string(worker), .headers = {{"Nats-TTL", kLives}}});
+  if (here.kind != Published::Kind::stored) return failure_of(here);
+  if (auto restored = restore_consumers(*queue); !restored) return restored.error();
+  {
+    const std::lock_guard lock(zone_->mutex);
+    zone_->joined[number] = queue->consumer();
+  }
+  return std::unique_ptr<Membership>(
+      std::make_unique<NatsMembership>(zone_, number, subject, std::string(worker)));
+}
+
+}  // namespace once::store::nats

@@ -1,0 +1,62 @@
+#include "store/nats/nats_store.h"
+
+#include "core/names.h"
+#include "store/nats/store_impl.h"
+
+namespace once::store::nats {
+namespace {
+
+std::optional<Time> server_time(const Jet& jet, const Subjects& subjects) {
+  // The ledger's leader stamps the records: leases are compared with its clock and no other.
+  const auto info = jet.call("STREAM.INFO." + subjects.ledger_stream(), "");
+  if (!info || info->error != 0) return std::nullopt;
+  return time_from(text_of(info->json, "ts"));
+}
+
+}  // namespace
+
+Zone::Zone(std::unique_ptr<Exchange> opened, const NatsOptions& options)
+    : exchange(std::move(opened)),
+      jet(*exchange, options.patience),
+      subjects{.zone = options.zone},
+      clock(options.clock, [this] { return server_time(jet, subjects); }),
+      travel(options.clock ? TimeTravel::under(options.clock) : nullptr),
+      watch(*exchange, options.patience, subjects) {}
+
+void Zone::ring() {
+  ++news;
+  const std::lock_guard lock(mutex);
+  for (const auto& bell : waiting) bell->ring();
+}
+
+}  // namespace once::store::nats
+
+namespace once::store {
+
+Result<std::unique_ptr<Store>> open_nats(const NatsOptions& options) {
+  using namespace nats;
+  if (auto ok = core::check_name(options.zone, "zone"); !ok) return ok.error();
+  auto exchange = Exchange::open({.servers = options.servers,
+                                  .login = options.login,
+                                  .log = options.log,
+                                  .ping_every = options.patience});
+  if (!exchange) return exchange.error();
+  const auto zone = std::make_shared<nats::Zone>(std::move(*exchange), options);
+  if (auto checked = zone->jet.check_server(); !checked) return checked.error();
+  auto identity = open_streams(zone->jet, zone->subjects, options.create);
+  if (!identity) return identity.error();
+  // Time goes on where the last write left it: by the server's clock, or by a given one's stamps.
+  if (!options.clock) zone->clock.at_least(identity->last_write);
+  for (const std::string& stream : {zone->subjects.ledger_stream(), zone->subjects.log_stream()}) {
+    if (!options.clock) break;
+    const auto kept = zone->jet.last(stream, ">");
+    if (!kept) return kept.error();
+    if (*kept) zone->clock.at_least(zone->clock.stamp_of(**kept));
+  }
+  std::string uuid = identity->uuid;
+  zone->watch.begin(std::move(*identity), options.look_every,
+                    [zone_alive = zone.get()] { zone_alive->ring(); });
+  return std::unique_ptr<Store>(std::make_unique<NatsStore>(zone, std::move(uuid)));
+}
+
+}  // namespace once::store

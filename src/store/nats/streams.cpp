@@ -1,0 +1,312 @@
+#include "store/nats/streams.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "store/uuid.h"
+
+namespace once::store::nats {
+namespace {
+
+using encoding::Json;
+
+constexpr std::string_view kSchema = "1";
+constexpr int kRounds = 20;  // of making and looking: others may make it at the same time
+constexpr int kSure = 5;     // so often it is looked for what is missing of a zone
+constexpr std::chrono::milliseconds kBetweenRounds{100};
+
+constexpr int kNoPeers = 10005;
+constexpr int kNameInUse = 10058;
+constexpr int kNoStream = 10059;
+constexpr int kNoReplicas = 10074;
+
+// Nothing may go by itself: no age, nothing is discarded to make room. A limit that refuses what is
+// new is the operator's to set; counters have none, for the server does not refuse new ones.
+std::string config_of(const std::string& subjects, const std::string& more) {
+  return R"({"subjects":[)" + quoted(subjects) +
+         R"(],"storage":"file","max_age":0,"allow_direct":true,)" +
+         R"("sealed":false,"deny_delete":false,"deny_purge":false,"no_ack":false,)" + more + "}";
+}
+
+std::vector<Plan> plans_of(const Subjects& subjects) {
+  const std::string& zone = subjects.zone;
+  return {
+      {subjects.meta_stream(),
+       config_of(subjects.meta(">"),
+                 R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
+                 R"("discard_new_per_subject":false,"allow_msg_ttl":true,)"
+                 R"("republish":{"src":")" +
+                     subjects.meta("queue.>") + R"(","dest":")" + subjects.news() + R"("})")},
+      {subjects.log_stream(),
+       config_of(
+           "once." + zone + ".>",
+           R"("discard":"new","retention":"limits","max_msgs_per_subject":-1,"allow_atomic":true)")},
+      {subjects.ledger_stream(),
+       config_of("$KV.once_" + zone + "_ledger.>",
+                 R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
+                 R"("discard_new_per_subject":false,"allow_atomic":true)")},
+      {subjects.old_stream(),
+       config_of("once-old." + zone + ".>",
+                 R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
+                 R"("discard_new_per_subject":false)")},
+      {subjects.blob_stream(),
+       config_of("once-blob." + zone + ".>",
+                 R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
+                 R"("discard_new_per_subject":false)")},
+      {subjects.wake_stream(),
+       config_of("once-wake." + zone + ".>",
+                 R"("discard":"new","retention":"workqueue","max_msgs_per_subject":1,)"
+                 R"("discard_new_per_subject":false)")},
+      {subjects.count_stream(),
+       config_of("once-count." + zone + ".>",
+                 R"("max_msgs":-1,"max_bytes":-1,"retention":"limits","max_msgs_per_subject":1,)"
+                 R"("discard_new_per_subject":false,"allow_msg_counter":true)")},
+  };
+}
+
+// What a field that somebody changed does to the tasks.
+std::string_view harm_of(std::string_view field) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kHarms{{
+      {"max_age", "what is older is dropped: waiting tasks are lost and old ids may run again"},
+      {"max_msgs", "what is old is dropped to make room: duplicates are not counted"},
+      {"max_bytes", "what is old is dropped to make room: duplicates are not counted"},
+      {"discard", "what is old is dropped to make room: waiting tasks are lost without a word"},
+      {"retention", "what is acknowledged is deleted, and with it the memory of what has run"},
+      {"max_msgs_per_subject", "records are dropped, or old ones are taken for new"},
+      {"discard_new_per_subject", "records cannot be changed any more"},
+      {"subjects", "tasks or records are not stored, or those of others are"},
+      {"storage", "everything is lost with the server's memory"},
+      {"deny_delete", "what retention wants to forget cannot be deleted"},
+      {"deny_purge", "what a removed queue leaves cannot be cleared"},
+      {"sealed", "nothing can be stored"},
+      {"no_ack", "nobody is told whether a task was stored"},
+      {"persist_mode", "what was acknowledged can be lost when the server dies"},
+      {"subject_transform", "tasks are stored under other names than those that are looked for"},
+      {"sources", "messages come in that no once has written"},
+  }};
+  for (const auto& [name, harm] : kHarms)
+    if (name == field) return harm;
+  return "tasks could be lost or repeated";
+}
+
+Error edited(const std::string& stream, const Difference& difference) {
+  return {.code = Code::store_unusable,
+          .message =
+              "the stream " + stream + " has " + difference.field + " " + difference.found +
+              " instead of " + difference.wanted + ": " + std::string(harm_of(difference.field)) +
+              "; nothing new is begun until it is set back (nats stream edit " + stream + ")"};
+}
+
+std::optional<Error> verify(const Plan& plan, const Json& info) {
+  const Json* config = info.member("config");
+  if (auto differs = difference(encoding::parse_json(plan.config).value(), config))
+    return edited(plan.name, *differs);
+  // What we never ask for.
+  for (const char* field : {"mirror", "sources", "subject_transform", "persist_mode"}) {
+    const Json* set = config ? config->member(field) : nullptr;
+    if (set && set->kind() != Json::Kind::null)
+      return edited(plan.name,
+                    {.field = field, .found = encoding::canonical(*set), .wanted = "nothing"});
+  }
+  return std::nullopt;
+}
+
+Error lost(const std::string& zone, const std::string& what) {
+  return {
+      .code = Code::store_unusable,
+      .message = "the zone " + zone + " is not what it was: " + what +
+                 "; nothing was done, for what has run already is not known any more. Bring the "
+                 "server's data back, or restore a backup of all of the zone's streams. To begin "
+                 "anew without it, delete the rest of them and start again"};
+}
+
+Error missing_stream(const std::string& zone, const std::string& stream) {
+  return lost(
+      zone, "its stream " + stream + " is gone: somebody deleted it, or the server lost its data");
+}
+
+std::string random_uuid() {
+  std::random_device device;
+  std::array<std::uint8_t, 16> bytes{};
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(device());
+  return uuid_from(bytes);
+}
+
+using Infos = std::vector<Jet::Response>;
+
+Result<Infos> look_at(const Jet& jet, const std::vector<Plan>& plans) {
+  std::vector<Outgoing> questions;
+  for (const Plan& plan : plans)
+    questions.push_back({.subject = "$JS.API.STREAM.INFO." + plan.name});
+  auto responses = jet.call(questions);
+  Infos infos;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (!responses[i]) return responses[i].error();
+    if (responses[i]->error != 0 && responses[i]->error != kNoStream)
+      return refused("the stream " + plans[i].name, *responses[i]);
+    infos.push_back(std::move(*responses[i]));
+  }
+  return infos;
+}
+
+Result<std::optional<std::string>> read_uuid(const Jet& jet, const Subjects& subjects) {
+  const auto kept = jet.last(subjects.meta_stream(), subjects.meta("zone"));
+  if (!kept) return kept.error();
+  if (!*kept) return std::optional<std::string>{};
+  const std::string* schema = (*kept)->header("Once-Schema");
+  if (!schema || *schema != kSchema)
+    return Error{.code = Code::store_unusable,
+                 .message = "the zone " + subjects.zone +
+                            " was made by another version of once; use that one"};
+  return std::optional<std::string>((*kept)->data);
+}
+
+Identity identity_of(const std::vector<Plan>& plans, const Infos& infos, std::string uuid) {
+  Identity identity{.uuid = std::move(uuid)};
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    identity.created[plans[i].name] = text_of(infos[i].json, "created");
+  for (const Jet::Response& info : infos) {
+    const Json* state = info.json.member("state");
+    const auto time = state ? time_from(text_of(*state, "last_ts")) : std::nullopt;
+    if (time)
+      identity.last_write = std::max(identity.last_write, StoreTime{time->time_since_epoch()});
+  }
+  return identity;
+}
+
+bool holds_messages(const Jet::Response& info) {
+  const Json* state = info.json.member("state");
+  return state && number_of(*state, "last_seq").value_or(0) > 0;
+}
+
+}  // namespace
+
+Result<void> make_streams(const Jet& jet, std::vector<Plan> open) {
+  for (const char* replicas : {"3", "1"}) {
+    std::vector<Outgoing> questions;
+    for (const Plan& plan : open)
+      questions.push_back({.subject = "$JS.API.STREAM.CREATE." + plan.name,
+                           .data = R"({"name":)" + quoted(plan.name) + R"(,"num_replicas":)" +
+                                   replicas + "," + plan.config.substr(1)});
+    const auto responses = jet.call(questions);
+    std::vector<Plan> alone;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if (!responses[i]) return responses[i].error();
+      const int error = responses[i]->error;
+      if (error == kNoReplicas) alone.push_back(open[i]);
+      if (error == kNoPeers)
+        return Error{.code = Code::store_unavailable,
+                     .message =
+                         "the zone needs three nodes for its three replicas, and this NATS "
+                         "cluster has fewer up: the stream " +
+                         open[i].name +
+                         " was not made; start the others, then the same call again is safe",
+                     .retryable = true};
+      if (error != 0 && error != kNameInUse && error != kNoReplicas)
+        return refused("making the stream " + open[i].name, *responses[i]);
+    }
+    if (alone.empty()) return {};
+    open = std::move(alone);
+  }
+  return refused("making the stream " + open.front().name, {.text = "it takes no replicas"});
+}
+
+Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool create) {
+  const auto plans = plans_of(subjects);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto infos = look_at(jet, plans);
+    if (!infos) return infos.error();
+    const auto missing = std::find_if(infos->begin(), infos->end(),
+                                      [](const auto& info) { return info.error == kNoStream; });
+    const bool meta = infos->front().error == 0;
+    auto uuid = meta ? read_uuid(jet, subjects) : Result<std::optional<std::string>>(std::nullopt);
+    if (!uuid) return uuid.error();
+    if (missing == infos->end()) {
+      for (std::size_t i = 0; i < plans.size(); ++i)
+        if (auto error = verify(plans[i], (*infos)[i].json)) return *error;
+      if (*uuid) return identity_of(plans, *infos, **uuid);
+      Headers headers = expecting(0);
+      headers.emplace_back("Once-Schema", kSchema);
+      const Published written = jet.publish(
+          {.subject = subjects.meta("zone"), .data = random_uuid(), .headers = std::move(headers)});
+      if (written.kind == Published::Kind::failed) return failure_of(written);
+      continue;  // whoever was first is read
+    }
+    const std::string& name = plans[static_cast<std::size_t>(missing - infos->begin())].name;
+    // Somebody else may be making it just now: what is missing is looked for again.
+    const bool was_there =
+        *uuid || std::any_of(infos->begin(), infos->end(), [](const Jet::Response& info) {
+          return info.error == 0 && holds_messages(info);
+        });
+    if (was_there && round < kSure) {
+      std::this_thread::sleep_for(kBetweenRounds);
+      continue;
+    }
+    if (was_there) return missing_stream(subjects.zone, name);
+    if (!create)
+      return Error{.code = Code::not_found,
+                   .message = "there is no zone " + subjects.zone +
+                              " on this NATS server: the stream " + name +
+                              " is missing; nothing was made"};
+    std::vector<Plan> open;
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      if ((*infos)[i].error == kNoStream) open.push_back(plans[i]);
+    if (auto made = make_streams(jet, std::move(open)); !made) return made.error();
+  }
+  return Error{.code = Code::store_unavailable,
+               .message = "the zone " + subjects.zone +
+                          " could not be made yet; the same call again is safe",
+               .retryable = true};
+}
+
+Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects) {
+  const std::vector<Plan> plan{
+      {subjects.copy_stream(),
+       config_of("once-copy." + subjects.zone + ".>",
+                 R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
+                 R"("discard_new_per_subject":false)")}};
+  auto infos = look_at(jet, plan);
+  if (!infos) return infos.error();
+  if (infos->front().error == kNoStream) {
+    if (auto made = make_streams(jet, plan); !made) return made.error();
+    infos = look_at(jet, plan);
+    if (!infos) return infos.error();
+  }
+  if (auto error = verify(plan.front(), infos->front().json)) return *error;
+  return {};
+}
+
+Result<std::optional<Finding>> examine(const Jet& jet, const Subjects& subjects,
+                                       const Identity& known) {
+  const auto plans = plans_of(subjects);
+  if (auto checked = jet.check_server(); !checked) {
+    if (checked.error().retryable) return checked.error();
+    return std::optional(Finding{.error = checked.error()});
+  }
+  const auto infos = look_at(jet, plans);
+  if (!infos) return infos.error();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const std::string& name = plans[i].name;
+    if ((*infos)[i].error == kNoStream)
+      return std::optional(Finding{.error = missing_stream(subjects.zone, name)});
+    if (text_of((*infos)[i].json, "created") != known.created.at(name))
+      return std::optional(Finding{
+          .error = lost(subjects.zone, "its stream " + name + " was deleted and made anew")});
+  }
+  const auto uuid = read_uuid(jet, subjects);
+  if (!uuid) return uuid.error();
+  if (!*uuid || **uuid != known.uuid)
+    return std::optional(
+        Finding{.error = lost(subjects.zone, "its UUID was " + known.uuid + " and is " +
+                                                 (*uuid ? **uuid : std::string("gone")))});
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if (auto error = verify(plans[i], (*infos)[i].json))
+      return std::optional(Finding{.error = std::move(*error), .ours = true});
+  return std::optional<Finding>{};
+}
+
+}  // namespace once::store::nats

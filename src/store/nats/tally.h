@@ -1,0 +1,74 @@
+// How a queue's entries stand, kept in memory and brought up to date from what was written since the
+// last look: so that counting and sweeping cost what has changed, and not what is there.
+#pragma once
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace once::store::nats {
+
+class Tally {
+ public:
+  // An entry that still has something before it, or waits for a person.
+  struct Open {
+    State state = State::waiting;
+    bool recorded = false;  // false: nobody has claimed it
+    bool whole = true;      // its body is there
+    StoreTime since{};      // when its record was written, or its not-before
+    StoreTime due{};        // to be looked at
+  };
+  enum class Place { key, own };
+
+  void see_entry(Sequence sequence, bool whole, StoreTime not_before);
+  void see_record(Place place, Sequence sequence, const Record& record, StoreTime stamp);
+  void see_lone(std::string subject) { lone_.insert(std::move(subject)); }
+  void drop_records(Sequence sequence);
+
+  // To compare with what the server counts.
+  std::uint64_t records() const { return records_ + lone_.size(); }
+  std::uint64_t whole() const { return whole_; }
+
+  const std::map<Sequence, Open>& open() const { return open_; }
+  std::uint64_t settled(State state) const { return settled_[static_cast<std::size_t>(state)]; }
+  // The first after `after` that may be in that state; orders are not known here. None: no more.
+  std::optional<Sequence> next(State state, Sequence after) const;
+  bool has_state(Sequence sequence, State state) const;
+
+  std::uint64_t ledger_seen{};  // up to where the streams were read
+  std::uint64_t log_seen{};
+
+ private:
+  static constexpr std::uint8_t kNone = 0xFF;
+  struct Cell {
+    std::uint8_t entry{};  // 0: not seen, 1: whole, 2: without its body
+    std::uint8_t key = kNone;
+    std::uint8_t own = kNone;
+
+    std::uint8_t standing() const { return own != kNone ? own : key; }
+    bool counts() const { return entry == 1 || (entry == 2 && standing() != kNone); }
+  };
+  Cell& cell(Sequence sequence);
+  void take_out(Sequence sequence, const Cell& cell);
+  void put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTime due);
+
+  std::vector<Cell> cells_;  // by sequence
+  std::map<Sequence, Open> open_;
+  std::array<std::uint64_t, 16> settled_{};
+  std::set<std::string> lone_;
+  std::uint64_t records_{};
+  std::uint64_t whole_{};
+};
+
+// The tally of one queue, and who may touch it.
+struct SharedTally {
+  std::mutex mutex{};
+  Tally tally{};
+};
+
+}  // namespace once::store::nats

@@ -1,0 +1,51 @@
+// Looks whether the zone is still the one that was opened: whenever the connection comes back, before
+// anything else is sent over it; when something was missing; and every so often. What it finds is
+// told to whoever asks next, and is taken back when it was put right.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "store/nats/streams.h"
+
+namespace once::store::nats {
+
+class Watch {
+ public:
+  Watch(Exchange& exchange, Duration patience, const Subjects& subjects)
+      : exchange_(exchange),
+        jet_(exchange, patience, Exchange::Use::examining),
+        subjects_(subjects) {}
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  // From now on. `found` is called, on a thread of its own, when there is something new to tell.
+  void begin(Identity known, Duration every, std::function<void()> found);
+  // Refuses new work, an append or a claim, in a zone that would lose it. What was begun goes on
+  // being recorded, as long as it is the same zone.
+  Result<void> may_begin() const;
+
+ private:
+  void run(const std::stop_token& stop);
+  Result<std::optional<Finding>> look(std::uint64_t connection, const std::stop_token& stop);
+  void pause(Duration time, const std::stop_token& stop);
+
+  Exchange& exchange_;
+  const Jet jet_;
+  const Subjects& subjects_;
+  Identity known_;
+  Duration every_{};
+  std::function<void()> found_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool asked_ = false;  // somebody missed something, or the connection came back
+  std::optional<Error> trouble_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace once::store::nats
