@@ -29,7 +29,7 @@ struct Options {
 Result<void> rehearse(Queue queue, const Program& program, const WorkerOptions& options) {
   auto zone = Zone::open("memory:");
   if (!zone) return zone.error();
-  if (queue.topic.empty()) queue.topic = ">";
+  if (queue.topic.empty()) queue.topic.push_back('>');
   queue.stream.clear();  // which that zone cannot have
   if (auto added = zone->add(queue); !added) return added.error();
   auto worker = zone->worker(queue.name, program, options);
