@@ -2,8 +2,9 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+SEEDS ?= 1000000
 
-.PHONY: build test demo install bench bench-nats stress chaos fuzz tidy format clean
+.PHONY: build test demo install bench bench-nats bench-audit stress chaos simulate fuzz tidy format clean
 
 # build/once, the command. The first configuration needs no test packages.
 build:
@@ -18,12 +19,13 @@ test:
 	@tools/nats-server >/dev/null || true
 	@tools/nats-server --old >/dev/null || true
 	@tools/nats-js >/dev/null || true
+	@tools/promtool >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) release asan tsan
 
 demo:
 	@tools/setup build
 	@$(MAKE) --no-print-directory build
-	@tools/demo build/once
+	@build/once demo
 
 install: build
 	@cmake --install build/release --prefix $(PREFIX)
@@ -42,6 +44,14 @@ bench-nats:
 	@$(MAKE) --no-print-directory build
 	@tools/bench-nats build/once
 
+# What an audit of millions of tasks takes, in time and memory; AUDIT_TASKS says how many.
+bench-audit:
+	@tools/setup build bench
+	@cmake --preset bench
+	@cmake --build build/bench -j $(JOBS) --target once_fill
+	@$(MAKE) --no-print-directory build
+	@tools/bench-audit build/bench/once_fill build/once $(AUDIT_TASKS)
+
 # The same tests with more of everything, until something breaks.
 stress:
 	@tools/setup build test
@@ -55,6 +65,13 @@ chaos:
 	@cmake --build build/release -j $(JOBS) --target once_cli crash_tests
 	@ONCE_BIN=$(CURDIR)/build/release/once ONCE_CHILD=$(CURDIR)/build/release/tests/crash_tests \
 		tests/system/nats_chaos.py $(CHAOS_FLAGS)
+
+# A million seeds of the simulator on all cores; FROM is the first one.
+simulate:
+	@tools/setup build test
+	@cmake --preset release -DONCE_BUILD_TESTS=ON
+	@cmake --build build/release -j $(JOBS) --target once_sim
+	@tools/simulate build/release/once-sim $(SEEDS) $(FROM)
 
 fuzz:
 	@tools/setup build fuzz

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -20,6 +19,7 @@
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/signals.h"
+#include "cli/temp_folder.h"
 #include "once/yardstick.h"
 
 namespace once::cli {
@@ -268,27 +268,6 @@ class Bench {
   std::uint64_t missing_ = 0;
 };
 
-// Removed with what is in it. What runs may still write there, so removing takes as often as it takes.
-class Folder {
- public:
-  Folder() {
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ~Folder() { remove(); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
-  void remove() const {
-    std::error_code error;
-    for (int i = 0; i < 100 && !path_.empty() && std::filesystem::exists(path_, error); ++i)
-      std::filesystem::remove_all(path_, error);
-  }
-
- private:
-  std::string path_ = "once-bench.XXXXXX";
-};
-
 // Ends the process on SIGINT and SIGTERM, and leaves nothing behind.
 class Interruption {
  public:
@@ -358,7 +337,7 @@ int measure(Session& session, Signals& signals, const std::string& url, std::siz
 int bench(Session& session, std::size_t tasks) {
   Signals signals;
   if (!session.store.empty()) return measure(session, signals, session.url(), tasks, [] {});
-  const Folder folder;
+  const TempFolder folder("once-bench");
   if (folder.path().empty())
     return session.fail({.code = Code::failed,
                          .message = "the current folder cannot be written to; bench makes its "

@@ -28,8 +28,12 @@ void add_renew(CLI::App& root, Session& session);
 void add_complete(CLI::App& root, Session& session);
 void add_fail(CLI::App& root, Session& session);
 void add_canonical(CLI::App& root, Session& session);
+void add_audit(CLI::App& root, Session& session);
 void add_retention(CLI::App& root, Session& session);
+void add_metrics(CLI::App& root, Session& session);
+void add_doctor(CLI::App& root, Session& session);
 void add_bench(CLI::App& root, Session& session);
+void add_demo(CLI::App& root, Session& session);
 void add_version(CLI::App& root, Session& session);
 void add_completion(CLI::App& root, Session& session);
 

@@ -8,9 +8,22 @@ namespace {
 constexpr const char* kGroup =
     "On a NATS server (each also as ONCE_NATS_..., such as ONCE_NATS_CREDS)";
 
-void fill(std::string& value, const char* variable) {
-  const char* found = value.empty() ? std::getenv(variable) : nullptr;
-  if (found != nullptr) value = found;
+struct Variable {
+  std::string NatsLogin::*value;
+  const char* name;
+};
+constexpr Variable kVariables[]{
+    {&NatsLogin::user, "ONCE_NATS_USER"},         {&NatsLogin::password, "ONCE_NATS_PASSWORD"},
+    {&NatsLogin::token, "ONCE_NATS_TOKEN"},       {&NatsLogin::creds, "ONCE_NATS_CREDS"},
+    {&NatsLogin::nkey, "ONCE_NATS_NKEY"},         {&NatsLogin::tls_ca, "ONCE_NATS_TLS_CA"},
+    {&NatsLogin::tls_cert, "ONCE_NATS_TLS_CERT"}, {&NatsLogin::tls_key, "ONCE_NATS_TLS_KEY"},
+    {&NatsLogin::inbox, "ONCE_NATS_INBOX"}};
+
+void fill(NatsLogin& login, std::string NatsLogin::*value) {
+  for (const Variable& variable : kVariables) {
+    if (variable.value != value || !(login.*value).empty()) continue;
+    if (const char* found = std::getenv(variable.name)) login.*value = found;
+  }
 }
 
 }  // namespace
@@ -37,19 +50,28 @@ NatsLogin with_environment(NatsLogin given) {
   const bool by_user = !given.user.empty() || !given.password.empty();
   const bool otherwise = !given.token.empty() || !given.creds.empty() || !given.nkey.empty();
   if (!otherwise) {
-    fill(given.user, "ONCE_NATS_USER");
-    fill(given.password, "ONCE_NATS_PASSWORD");
+    fill(given, &NatsLogin::user);
+    fill(given, &NatsLogin::password);
   }
   if (!otherwise && !by_user) {
-    fill(given.token, "ONCE_NATS_TOKEN");
-    fill(given.creds, "ONCE_NATS_CREDS");
-    fill(given.nkey, "ONCE_NATS_NKEY");
+    fill(given, &NatsLogin::token);
+    fill(given, &NatsLogin::creds);
+    fill(given, &NatsLogin::nkey);
   }
-  fill(given.tls_ca, "ONCE_NATS_TLS_CA");
-  fill(given.tls_cert, "ONCE_NATS_TLS_CERT");
-  fill(given.tls_key, "ONCE_NATS_TLS_KEY");
-  fill(given.inbox, "ONCE_NATS_INBOX");
+  fill(given, &NatsLogin::tls_ca);
+  fill(given, &NatsLogin::tls_cert);
+  fill(given, &NatsLogin::tls_key);
+  fill(given, &NatsLogin::inbox);
   return given;
+}
+
+std::vector<std::string> as_environment(const NatsLogin& login) {
+  std::vector<std::string> variables;
+  for (const Variable& variable : kVariables) {
+    const std::string& value = login.*variable.value;
+    if (!value.empty()) variables.push_back(std::string(variable.name) + '=' + value);
+  }
+  return variables;
 }
 
 }  // namespace once::cli

@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "cli/commands.h"
+#include "cli/demo/agent.h"
 #include "cli/login.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -76,8 +77,12 @@ void add_commands(CLI::App& app, Session& session) {
   add_complete(app, session);
   add_fail(app, session);
   add_canonical(app, session);
+  add_audit(app, session);
   add_retention(app, session);
+  add_metrics(app, session);
+  add_doctor(app, session);
   add_bench(app, session);
+  add_demo(app, session);
   add_version(app, session);
   add_completion(app, session);
   show_commands(app);
@@ -89,8 +94,8 @@ void add_commands(CLI::App& app, Session& session) {
       "  once status\n"
       "\n"
       "Exit status: 0 done (a duplicate too), 1 failed, 2 usage, 3 conflicting duplicate,\n"
-      "5 store not reachable or not usable, 6 no such thing, 7 outcome unknown or a wait ran out:\n"
-      "the same command again is safe, 8 not claimed.");
+      "4 audit or doctor found something, 5 store not reachable or not usable, 6 no such thing,\n"
+      "7 outcome unknown or a wait ran out: the same command again is safe, 8 not claimed.");
 }
 
 // Fills in the session's command; an exit status: there is nothing more to do.
@@ -167,5 +172,6 @@ int main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--guard") return once::guard_main(argc, argv);
+  if (argc > 1 && once::cli::demo::is_part(argv[1])) return once::cli::demo::part_main(argc, argv);
   return argc > 0 ? once::cli::main(argc, argv) : once::cli::kUsage;
 }

@@ -64,6 +64,7 @@ std::string Session::absolute_url() const {
 
 Result<Zone> Session::open(Missing missing, Stays stays) const {
   OpenOptions options{.create = missing == Missing::create, .nats = with_environment(nats)};
+  options.as_it_is = stays == Stays::to_examine;
   if (stays == Stays::longer && !quiet) options.log = complain;
   auto zone = Zone::open(url(), std::move(options));
   if (zone) {

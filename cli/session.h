@@ -21,6 +21,7 @@ enum Exit : int {
   kFailed = 1,
   kUsage = 2,
   kConflict = 3,
+  kFound = 4,  // audit or doctor found something
   kStore = 5,
   kNotFound = 6,
   kUnknown = 7,     // outcome unknown, or a wait ran out
@@ -29,7 +30,8 @@ enum Exit : int {
 Exit exit_of(const Error& error);
 
 enum class Missing { create, refuse };  // what becomes of a database that is not there
-enum class Stays { briefly, longer };   // who stays is told how its connection fares
+// Who stays is told how its connection fares; who examines is let into a zone that loses tasks.
+enum class Stays { briefly, longer, to_examine };
 // The store cannot be reached just now, and nothing was done: who stays longer tries again.
 bool away(const Error& error);
 

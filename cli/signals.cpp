@@ -12,11 +12,12 @@
 
 namespace once::cli {
 
-Signals::Signals() {
+Signals::Signals(bool hang_up) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  if (hang_up) sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   woken_ = ::eventfd(0, EFD_CLOEXEC);

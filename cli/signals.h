@@ -8,7 +8,7 @@ namespace once::cli {
 
 class Signals {
  public:
-  Signals();
+  explicit Signals(bool hang_up = false);  // SIGHUP too
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;

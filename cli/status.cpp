@@ -46,14 +46,6 @@ void print_json(Session& session, const Status& status) {
   session.out.line(JsonLine{}.number("unrouted", status.unrouted).str());
 }
 
-std::string title(State state) {
-  std::string name(to_string(state));
-  for (char& c : name) {
-    c = c == '_' ? ' ' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  }
-  return name;
-}
-
 // To the second from a minute on, so that the column is quiet.
 std::string age_text(const std::optional<Duration>& age) {
   using namespace std::chrono;

@@ -10,7 +10,7 @@
 namespace once::cli {
 
 std::string Style::wrap(std::string_view code, std::string_view text) const {
-  if (!on_) return std::string(text);
+  if (!on_ || text.empty()) return std::string(text);
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
@@ -61,6 +61,14 @@ std::string Table::str(const Style& style) const {
   print(titles);
   for (const auto& row : rows_) print(row);
   return out;
+}
+
+std::string title(State state) {
+  std::string name(to_string(state));
+  for (char& c : name) {
+    c = c == '_' ? ' ' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  }
+  return name;
 }
 
 }  // namespace once::cli

@@ -25,6 +25,9 @@ class Style {
   bool on_;
 };
 
+// A state as a column's title.
+std::string title(State state);
+
 class Table {
  public:
   enum class Align { left, right };

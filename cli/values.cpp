@@ -5,6 +5,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 namespace once::cli {
@@ -160,6 +161,16 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   if (error != std::errc{} || end != text.data() + text.size()) return {};
   return value;
 }
+
+std::optional<double> parse_amount(std::string_view text) {
+  double amount = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), amount);
+  const bool whole = failed == std::errc{} && end == text.data() + text.size();
+  if (!whole || !std::isfinite(amount) || amount < 0) return {};
+  return amount;
+}
+
+std::string format_amount(double amount) { return fmt::format("{:.2f}", amount); }
 
 std::string counted(std::uint64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");

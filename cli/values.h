@@ -26,6 +26,10 @@ std::string format_time(Time time);
 
 std::optional<std::uint64_t> parse_number(std::string_view text);
 
+// `3.50`, of whatever currency; not below zero.
+std::optional<double> parse_amount(std::string_view text);
+std::string format_amount(double amount);
+
 // "1 task", "3 tasks".
 std::string counted(std::uint64_t number, std::string_view noun);
 

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/json_line.h"
+#include "cli/metrics_port.h"
 #include "cli/options.h"
 #include "cli/queue_definition.h"
 #include "cli/session.h"
@@ -18,7 +20,7 @@ namespace {
 struct Options {
   std::string queue{};
   QueueOptions definition{};
-  std::optional<std::uint64_t> concurrency{};
+  std::optional<std::uint64_t> concurrency{}, metrics_port{};
   std::optional<std::string> worker{}, probe{};
   std::optional<Duration> grace{};
   bool until_empty = false;
@@ -75,6 +77,16 @@ class Stopper {
   std::stop_source drain_;
   std::jthread thread_;  // last: it uses the others
 };
+
+// At once, because who asked for any free port waits for it.
+void tell_port(Session& session, std::uint16_t port) {
+  if (session.json) {
+    session.out.line(JsonLine{}.number("metrics_port", port).str());
+    session.out.flush();
+  } else {
+    session.hint(fmt::format("metrics on http://127.0.0.1:{0}/metrics, health on /healthz", port));
+  }
+}
 
 // A probe and a policy that do not go together are no mistake, but seldom meant.
 void hint_at_policy(const Session& session, const Zone& zone, const Options& options) {
@@ -139,11 +151,13 @@ int work(Session& session, const Options& options) {
                         .grace = options.grace.value_or(Program{}.grace),
                         .guard = std::filesystem::read_symlink("/proc/self/exe", error).string(),
                         .store = session.absolute_url()};
+  std::unique_ptr<MetricsPort> port;  // none: not asked for
   const WorkerOptions worker_options{
       .concurrency = static_cast<int>(options.concurrency.value_or(1)),
       .name = options.worker.value_or(""),
       .on_store =
-          [&session](const std::optional<Error>& trouble) {
+          [&session, &port](const std::optional<Error>& trouble) {
+            if (port) port->heard(trouble);
             session.hint(trouble ? trouble->message + "; trying again until it answers"
                                  : "the store answers again");
           },
@@ -159,6 +173,12 @@ int work(Session& session, const Options& options) {
   }
 
   Signals signals;
+  if (options.metrics_port) {
+    auto opened = MetricsPort::open(static_cast<std::uint16_t>(*options.metrics_port));
+    if (!opened) return session.fail(opened.error());
+    port = std::move(*opened);
+    tell_port(session, port->port());
+  }
   const bool adds = options.definition.delivers();
   auto zone = open_patiently(session, signals, adds ? Missing::create : Missing::refuse);
   if (!zone) return session.fail(zone.error());
@@ -179,6 +199,14 @@ int work(Session& session, const Options& options) {
   hint_at_policy(session, *zone, options);
 
   Stopper stopper(session, signals, *worker);
+  std::optional<MetricsPort::Watch> watch;
+  if (port) {
+    const auto definition = existing_queue(*zone, options.queue);
+    watch.emplace(*port, MetricsPort::Subject{.zone = *zone,
+                                              .worker = *worker,
+                                              .lease = definition ? definition->lease : Duration{},
+                                              .ending = stopper.drain()});
+  }
   auto done =
       options.until_empty ? worker->run_until_empty(stopper.drain()) : worker->run(stopper.drain());
   if (!done) return session.fail(done.error());
@@ -201,6 +229,10 @@ void add_work(CLI::App& root, Session& session) {
   add_text(*app, "--probe", options->probe, "CMD",
            "Asked by /bin/sh, with the same input and environment, whether a task in\n"
            "doubt happened: exit 0 yes, 1 no, other unknown (--in-doubt probe)");
+  add_number(*app, "--metrics-port", options->metrics_port,
+             "Serve /metrics (Prometheus) and /healthz on this port of the\n"
+             "loopback; 0: any free one, which is said",
+             0, 65535);
   add_fixed_options(*app, options->definition);
   add_changeable_options(*app, options->definition);
   add_example(

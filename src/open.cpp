@@ -29,8 +29,11 @@ Result<store::NatsOptions> nats_options(const std::string& scheme, std::string_v
                      "a NATS address holds no login: everybody sees it; nothing was done; give "
                      "--nats-user and --nats-password (ONCE_NATS_USER, ONCE_NATS_PASSWORD), "
                      "--nats-token, --creds or --nkey"};
-  store::NatsOptions nats{
-      .login = options.nats, .create = options.create, .log = options.log, .clock = options.clock};
+  store::NatsOptions nats{.login = options.nats,
+                          .create = options.create,
+                          .as_it_is = options.as_it_is,
+                          .log = options.log,
+                          .clock = options.clock};
   if (const std::size_t slash = rest.find('/'); slash != std::string_view::npos) {
     if (slash + 1 < rest.size()) nats.zone = rest.substr(slash + 1);
     rest = rest.substr(0, slash);

@@ -1,8 +1,11 @@
 // Everything at once.
 #pragma once
 
+#include "once/audit.h"
+#include "once/doctor.h"
 #include "once/guard.h"
 #include "once/json.h"
+#include "once/metrics.h"
 #include "once/result.h"
 #include "once/step.h"
 #include "once/task.h"

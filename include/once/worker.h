@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "once/metrics.h"
 #include "once/task.h"
 
 namespace once::inline v1 {
@@ -247,6 +248,8 @@ class Worker {
   // Ends running handlers: their stop tokens fire, programs get SIGTERM, and their leases are given
   // back as interrupted (in doubt, not counted as an attempt). From any thread.
   void interrupt();
+  // What it has done since it was made. From any thread; waits for nobody.
+  WorkerMetrics metrics() const;
 
   struct Impl;
   explicit Worker(std::unique_ptr<Impl> impl);

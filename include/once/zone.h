@@ -9,7 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "once/audit.h"
+#include "once/doctor.h"
 #include "once/guard.h"
+#include "once/metrics.h"
 #include "once/view.h"
 #include "once/worker.h"
 
@@ -43,6 +46,8 @@ struct OpenOptions {
   bool create = true;              // false: a missing database is not_found
   std::shared_ptr<Clock> clock{};  // none: the machine's; shared with the caller that moves it
   NatsLogin nats{};                // for a store on a NATS server
+  // Opens also a zone whose settings could lose tasks, for doctor(). Nothing new is begun in it.
+  bool as_it_is = false;
   // What a store that can be away tells about its connection: one line each, without credentials, on
   // any thread. None: silent.
   std::function<void(std::string_view)> log{};
@@ -81,6 +86,8 @@ class Zone {
   Result<Receipt> publish(Task task);
   // One answer per task, in order; a bad task does not fail the others.
   std::vector<Result<Receipt>> publish_batch(std::vector<Task> tasks);
+  // What became of the tasks that were published here, through this zone; waits for nobody.
+  PublisherMetrics metrics() const;
 
   // Blocks until the task is settled in the queue: completed, failed for good (dead, cancelled), or
   // Code::timed_out.
@@ -116,8 +123,12 @@ class Zone {
   // Entries after a sequence, in order, at most `limit`; an empty filter matches every topic.
   Result<std::vector<LogEntry>> log(std::uint64_t after, std::size_t limit,
                                     std::string_view topic = {}) const;
+  // Reads everything, a page at a time: memory does not grow with the log.
+  Result<Audit> audit(const AuditOptions& options = {}) const;
   Result<Retention> retention() const;
   Result<void> set_retention(const Retention& ages);
+  // Looks for what could lose or repeat a task. Reads only; the cost is bounded unless it is deep.
+  Result<Diagnosis> doctor(const DoctorOptions& options = {}) const;
   Result<Retired> retire();  // applies the retention now; workers do it by themselves
 
   struct Impl;

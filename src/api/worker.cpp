@@ -115,6 +115,7 @@ Result<void> Worker::run_until_empty(std::stop_token stop) {
 }
 Result<bool> Worker::run_one() { return impl_->worker->run_one(); }
 void Worker::interrupt() { impl_->worker->interrupt(); }
+WorkerMetrics Worker::metrics() const { return impl_->worker->metrics(); }
 
 std::string default_worker_name() {
   char host[256] = "";

@@ -67,6 +67,8 @@ std::vector<Result<Receipt>> Zone::publish_batch(std::vector<Task> tasks) {
   return impl_->publisher.publish(std::move(tasks));
 }
 
+PublisherMetrics Zone::metrics() const { return impl_->publisher.metrics(); }
+
 Result<Retention> Zone::retention() const { return impl_->store->retention(); }
 
 Result<void> Zone::set_retention(const Retention& ages) {

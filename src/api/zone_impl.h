@@ -15,10 +15,9 @@ namespace once::inline v1 {
 std::string default_worker_name();
 
 struct Zone::Impl {
-  explicit Impl(std::unique_ptr<store::Store> opened)
-      : store(std::move(opened)),
-        scheduler(engine::thread_scheduler()),
-        publisher(*store, *scheduler) {}
+  explicit Impl(std::unique_ptr<store::Store> opened,
+                std::unique_ptr<engine::Scheduler> with = engine::thread_scheduler())
+      : store(std::move(opened)), scheduler(std::move(with)), publisher(*store, *scheduler) {}
 
   // The queue's definition, or not_found with what to do.
   Result<Queue> queue(std::string_view name) const;

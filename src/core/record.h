@@ -129,6 +129,9 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
+// What the reason of a task begins with whose key stands for other content.
+inline constexpr std::string_view kConflictingKey = "conflicting_duplicate";
+
 inline constexpr std::size_t kAttemptsKept = 64;
 inline constexpr std::size_t kErrorKept = 4096;
 // Of the errors of older attempts only the beginning is kept.

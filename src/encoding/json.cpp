@@ -97,9 +97,9 @@ const Json* Json::member(std::string_view name) const {
   return found != members_.end() && found->first == name ? &found->second : nullptr;
 }
 
-Result<Json> parse_json(std::string_view text) {
+Result<Json> parse_json(std::string_view text, Integers integers) {
   JsonBuilder builder;
-  JsonParser<JsonBuilder> parser(text, builder);
+  JsonParser<JsonBuilder> parser(text, builder, integers);
   if (!parser.parse()) return refusal(text, parser.failure());
   return builder.take();
 }

@@ -38,7 +38,10 @@ class Json {
   Members members_;
 };
 
-Result<Json> parse_json(std::string_view text);
+// Of what people and programs give us every integer must be exact: two different orders must not look
+// alike. What a server tells of itself may be rounded.
+enum class Integers { exact, rounded };
+Result<Json> parse_json(std::string_view text, Integers integers = Integers::exact);
 void append_canonical(const Json& value, std::string& out);  // RFC 8785
 std::string canonical(const Json& value);
 void append_canonical_string(std::string_view utf8, std::string& out);  // quoted and escaped

@@ -62,8 +62,8 @@ NumberFault read_number(std::string_view literal, bool integral, NumberToken& to
     if (is_large(literal)) return NumberFault::overflow;
     value = 0;
   }
-  if (integral && !equals_exactly(value, literal)) return NumberFault::inexact_integer;
   token.value = value;
+  if (integral && !equals_exactly(value, literal)) return NumberFault::inexact_integer;
   return NumberFault::none;
 }
 

@@ -13,7 +13,7 @@ struct NumberToken {
   bool plain{};  // the literal is already what ECMAScript prints
 };
 
-enum class NumberFault { none, inexact_integer, overflow };
+enum class NumberFault { none, inexact_integer, overflow };  // inexact: `value` is the nearest
 
 // `literal` follows JSON's grammar; `integral`: it has neither fraction nor exponent.
 NumberFault read_number(std::string_view literal, bool integral, NumberToken& token);

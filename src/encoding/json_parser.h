@@ -38,7 +38,8 @@ struct JsonFailure {
 template <class Sink>
 class JsonParser {
  public:
-  JsonParser(std::string_view text, Sink& sink) : text_(text), sink_(sink) {}
+  JsonParser(std::string_view text, Sink& sink, Integers integers = Integers::exact)
+      : text_(text), sink_(sink), integers_(integers) {}
 
   // False: see failure().
   bool parse() {
@@ -201,6 +202,10 @@ class JsonParser {
     switch (read_number(text_.substr(begin, at_ - begin), integral, token)) {
       case NumberFault::none: sink_.number(token); return true;
       case NumberFault::inexact_integer:
+        if (integers_ == Integers::rounded) {
+          sink_.number(token);
+          return true;
+        }
         return fail_at(begin, "the integer " + excerpt(token.literal, 40) +
                                   " cannot be held exactly by a double; send it as a string");
       case NumberFault::overflow:
@@ -324,6 +329,7 @@ class JsonParser {
 
   std::string_view text_;
   Sink& sink_;
+  const Integers integers_;
   std::size_t at_ = 0;
   std::string scratch_;
   JsonFailure failure_;

@@ -41,36 +41,15 @@ inline void append_bytes_field(unsigned number, std::string_view bytes, std::str
   out += bytes;
 }
 
-struct WireField {
-  std::uint64_t number{};
-  WireKind kind{};
-  std::uint64_t value{};     // kind number
-  std::string_view bytes{};  // kind bytes
-};
-
-// Reads fields one by one and never beyond the bytes it was given.
-class WireReader {
+// Reads numbers one by one and never beyond the bytes it was given.
+class VarintReader {
  public:
-  explicit WireReader(std::string_view bytes) : rest_(bytes) {}
+  explicit VarintReader(std::string_view bytes) : rest_(bytes) {}
 
   bool at_end() const { return rest_.empty(); }
 
-  // None: what follows is no field.
-  std::optional<WireField> next() {
-    const auto tag = varint();
-    const auto value = tag ? varint() : std::nullopt;
-    if (!value) return std::nullopt;
-    WireField field{*tag / 2, static_cast<WireKind>(*tag % 2), *value, {}};
-    if (field.kind == WireKind::bytes) {
-      if (field.value > rest_.size()) return std::nullopt;
-      field.bytes = rest_.substr(0, field.value);
-      rest_.remove_prefix(field.value);
-    }
-    return field;
-  }
-
- private:
-  std::optional<std::uint64_t> varint() {
+  // None: what follows is no number.
+  std::optional<std::uint64_t> next() {
     std::uint64_t value = 0;
     for (unsigned i = 0; i < 10 && i < rest_.size(); ++i) {
       const auto byte = static_cast<unsigned char>(rest_[i]);
@@ -84,7 +63,48 @@ class WireReader {
     return std::nullopt;
   }
 
+  // None: there are not so many bytes.
+  std::optional<std::string_view> bytes(std::uint64_t size) {
+    if (size > rest_.size()) return std::nullopt;
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
+
+ private:
   std::string_view rest_;
+};
+
+struct WireField {
+  std::uint64_t number{};
+  WireKind kind{};
+  std::uint64_t value{};     // kind number
+  std::string_view bytes{};  // kind bytes
+};
+
+// Reads fields one by one and never beyond the bytes it was given.
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : numbers_(bytes) {}
+
+  bool at_end() const { return numbers_.at_end(); }
+
+  // None: what follows is no field.
+  std::optional<WireField> next() {
+    const auto tag = numbers_.next();
+    const auto value = tag ? numbers_.next() : std::nullopt;
+    if (!value) return std::nullopt;
+    WireField field{*tag / 2, static_cast<WireKind>(*tag % 2), *value, {}};
+    if (field.kind == WireKind::bytes) {
+      const auto bytes = numbers_.bytes(field.value);
+      if (!bytes) return std::nullopt;
+      field.bytes = *bytes;
+    }
+    return field;
+  }
+
+ private:
+  VarintReader numbers_;
 };
 
 // Finds bytes that a disk or a hand has changed; no protection against intent.

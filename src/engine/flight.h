@@ -36,6 +36,7 @@ struct Flight {
   std::uint32_t attempt{};
   bool in_doubt = false;
   bool probing = false;    // the probe is asked first
+  bool first = false;      // nothing of the task has run before
   Duration claimed_for{};  // the lease that it was claimed with, and is renewed with
 
   // The record as last written. Changed by the keeper while it watches, by the settler after that.

@@ -9,13 +9,22 @@ namespace {
 // How soon a delivery comes again that may not be claimed just now.
 constexpr Duration kSoon{50};
 
+// What was claimed ahead and given back has not run.
+bool first_start(const core::Record& record) {
+  return record.claims == record.attempts.size() &&
+         std::all_of(
+             record.attempts.begin(), record.attempts.end() - 1,
+             [](const core::Attempt& attempt) { return attempt.ending == core::Ending::released; });
+}
+
 }  // namespace
 
-Intake::Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, encoding::KeyTemplate key,
-               IntakeSettings settings)
+Intake::Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter& meter,
+               encoding::KeyTemplate key, IntakeSettings settings)
     : store_(store),
       scheduler_(scheduler),
       scribe_(scribe),
+      meter_(meter),
       key_(std::move(key)),
       settings_(std::move(settings)) {}
 
@@ -50,7 +59,9 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
     } else if (delivery.stored->record.state == State::running) {
       store::Address at = *address(delivery.entry);
       taken.flights.push_back(flight(std::move(delivery), std::move(at)));
-    }  // else the claim settled it: as dead, in doubt or cancelled
+    } else {  // the claim settled it: as dead, in doubt or cancelled
+      meter_.recorded(delivery.stored->record);
+    }
   }
   for (auto& found : recover()) taken.flights.push_back(std::move(found));
   if (!unclaimed.empty()) {
@@ -117,10 +128,12 @@ std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address 
   flight->attempt = flight->stored.record.claims;
   flight->in_doubt = flight->stored.record.in_doubt;
   flight->probing = flight->stored.record.attempts.back().probing;
+  flight->first = first_start(flight->stored.record);
   flight->claimed_for = flight->stored.record.lease;
   // The lease counts from the write, however late its answer is seen.
   flight->renewed_at =
       scheduler_.now() - std::max(Duration{0}, store_.now() - flight->stored.stamp);
+  meter_.claimed(flight->stored.record);
   return flight;
 }
 
@@ -145,13 +158,19 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
                                                    .reason = std::move(reason)},
                          .handle = delivery.handle});
       if (!written) return written.error();
-      if (written->decision.verdict != core::Verdict::set_aside) settle(std::nullopt);
+      if (written->decision.verdict == core::Verdict::set_aside)
+        meter_.recorded(written->stored->record);
+      else
+        settle(std::nullopt);
       return {};
     };
     const auto key = key_of(delivery.entry);
     Result<void> done;
-    if (delivery.stored && !delivery.order && core::settled(delivery.stored->record.state) &&
+    // An order without a body to run came too late: somebody settled the task before it.
+    const bool nothing_to_run = !delivery.order || !delivery.entry.body;
+    if (delivery.stored && nothing_to_run && core::settled(delivery.stored->record.state) &&
         delivery.stored->record.sequence == delivery.entry.sequence) {
+      meter_.stopped_settled();
       settle(std::nullopt);
     } else if (!delivery.entry.body) {
       const std::string& stream = settings_.queue.stream;
@@ -189,7 +208,7 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
           delivery.stored = std::move(written->stored);
           flights.push_back(flight(std::move(delivery), std::move(at)));
           break;
-        case core::Verdict::held:
+        case core::Verdict::held: meter_.stopped_held(); [[fallthrough]];
         case core::Verdict::not_due:
           settle(std::max(Duration{1}, decision.until - store_.now()));
           break;
@@ -197,14 +216,17 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
           done = set_aside(State::duplicate, "same key as " + of);
           break;
         case core::Verdict::conflicting_key:
-          done = set_aside(State::dead, "conflicting_duplicate: the key '" + *key +
+          meter_.stopped_same_key();
+          done = set_aside(State::dead, std::string(core::kConflictingKey) + ": the key '" + *key +
                                             "' belongs to " + of + " with other content");
           break;
         case core::Verdict::exhausted:
         case core::Verdict::doubted:
         case core::Verdict::expired:
-        case core::Verdict::cancelled: break;  // recorded as settled, and the delivery with it
-        default: settle(std::nullopt);
+        case core::Verdict::cancelled:  // recorded as settled, and the delivery with it
+          meter_.recorded(written->stored->record);
+          break;
+        default: meter_.stopped_settled(); settle(std::nullopt);
       }
     }
     if (!done) failed = done.error();

@@ -6,6 +6,7 @@
 
 #include "encoding/key_template.h"
 #include "engine/flight.h"
+#include "engine/meter.h"
 #include "engine/scribe.h"
 
 namespace once::engine {
@@ -31,8 +32,8 @@ struct IntakeRequest {
 // One thread at a time.
 class Intake final : private store::Claimer {
  public:
-  Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, encoding::KeyTemplate key,
-         IntakeSettings settings);
+  Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter& meter,
+         encoding::KeyTemplate key, IntakeSettings settings);
 
   struct Taken {
     Flights flights{};
@@ -62,6 +63,7 @@ class Intake final : private store::Claimer {
   store::Store& store_;
   Scheduler& scheduler_;
   Scribe& scribe_;
+  Meter& meter_;
   const encoding::KeyTemplate key_;
   const IntakeSettings settings_;
 

@@ -41,25 +41,34 @@ void Keeper::watch(Flight& flight) {
 
 bool Keeper::start(Flight& flight) {
   std::unique_lock lock(*mutex_);
-  // A claim whose lease is over may be another's by now: it is renewed before it is begun.
-  const auto lapsed = [&] {
-    return flight.stopped == Stopped::no &&
-           scheduler_.now() >= flight.renewed_at + flight.claimed_for;
-  };
-  while (lapsed() && flight.busy) idle_->wait();
-  if (lapsed()) {
-    flight.busy = true;
-    lock.unlock();
-    renew({&flight});
-    lock.lock();
-    if (lapsed()) flight.stopped = Stopped::lost;
-  }
-  if (interrupted_ && flight.stopped == Stopped::no) flight.stopped = Stopped::interrupted;
-  if (flight.stopped != Stopped::no) return false;
+  if (!may_run(flight, lock)) return false;
   flight.started_at = scheduler_.now();
   flight.look_at = *flight.started_at + kLookEvery;
   if (due(flight) < wakes_at_) wake_->notify_all();
   return true;
+}
+
+bool Keeper::may_run(Flight& flight) {
+  std::unique_lock lock(*mutex_);
+  return may_run(flight, lock);
+}
+
+bool Keeper::may_run(Flight& flight, std::unique_lock<Mutex>& lock) {
+  // A claim whose lease is over may be another's by now: it is renewed before it is begun.
+  const auto lapsed = [&] {
+    return flight.stopped == Stopped::no && scheduler_.now() >= ends(flight);
+  };
+  while (lapsed() && flight.busy) idle_->wait();
+  if (lapsed() && !out_of_time(flight)) {
+    flight.busy = true;
+    lock.unlock();
+    renew({&flight});
+    lock.lock();
+    if (lapsed() && !out_of_time(flight)) flight.stopped = Stopped::lost;
+  }
+  if (flight.stopped == Stopped::no && out_of_time(flight)) flight.stopped = Stopped::timed_out;
+  if (interrupted_ && flight.stopped == Stopped::no) flight.stopped = Stopped::interrupted;
+  return flight.stopped == Stopped::no;
 }
 
 Result<Written> Keeper::write(Flight& flight, core::Command command) {
@@ -116,7 +125,7 @@ Stopped Keeper::stopped(const Flight& flight) const {
 
 Moment Keeper::lease_end(const Flight& flight) const {
   std::lock_guard lock(*mutex_);
-  return flight.renewed_at + flight.claimed_for;
+  return ends(flight);
 }
 
 std::size_t Keeper::held_at(core::StoreTime time) const {
@@ -178,7 +187,17 @@ Moment Keeper::due(const Flight& flight) const {
 
 Moment Keeper::renewal(const Flight& flight) const {
   if (flight.renewed_out) return Moment::max();
-  return std::max<Moment>(flight.renewed_at + flight.claimed_for / 3, not_before_);
+  return std::max<Moment>(flight.renewed_at + flight.stored.record.lease / 3, not_before_);
+}
+
+Moment Keeper::ends(const Flight& flight) const {
+  return flight.renewed_at + flight.stored.record.lease;
+}
+
+bool Keeper::out_of_time(const Flight& flight) const {
+  const Duration timeout = scribe_.policy()->timeout;
+  return timeout > Duration{0} && flight.started_at &&
+         scheduler_.now() >= *flight.started_at + timeout;
 }
 
 void Keeper::run() {
@@ -191,14 +210,12 @@ void Keeper::run() {
       wake_->wait(wakes_at_ == Moment::max() ? std::nullopt : std::optional(wakes_at_));
       continue;
     }
-    const Duration timeout = scribe_.policy()->timeout;
     std::vector<Flight*> stopping;
     std::vector<Flight*> renewing;
     std::vector<Flight*> looking;
     for (Flight* flight : flights_) {
       if (due(*flight) > now) continue;
-      if (timeout > Duration{0} && flight->started_at && flight->stopped == Stopped::no &&
-          *flight->started_at + timeout <= now) {
+      if (flight->stopped == Stopped::no && out_of_time(*flight)) {
         flight->stopped = Stopped::timed_out;
         stopping.push_back(flight);
       } else if (renewal(*flight) <= now) {
@@ -242,10 +259,12 @@ void Keeper::renew(const std::vector<Flight*>& flights) {
         not_before_ = now + std::min<Duration>(scribe_.policy()->lease / 9, Duration{1000});
       } else {
         if (written[i]->stored) flight.stored = std::move(*written[i]->stored);
-        flight.renewed_at = now;
-        // The queue's timeout bounds the lease: there is nothing to add to it any more.
-        flight.renewed_out = written[i]->decision.verdict == core::Verdict::overdue ||
-                             flight.stored.record.lease < flight.claimed_for;
+        const bool overdue = written[i]->decision.verdict == core::Verdict::overdue;
+        if (!overdue) flight.renewed_at = now;  // else nothing was written
+        // The queue's timeout bounds the lease of one that has begun: there is nothing to add to it
+        // any more.
+        flight.renewed_out = overdue || (flight.started_at && *flight.started_at <= now &&
+                                         flight.stored.record.lease < flight.claimed_for);
       }
       if (written[i] && written[i]->decision.verdict == core::Verdict::fenced) {
         flight.stopped = Stopped::lost;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "engine/flight.h"
@@ -20,6 +21,9 @@ class Keeper {
   // The handler begins now, and the queue's timeout with it. False: it must not, the claim is lost
   // or the worker interrupted.
   bool start(Flight& flight);
+  // The same question about one that has started: the answer to a write of its own may have come after
+  // its lease was over.
+  bool may_run(Flight& flight);
   // After this the keeper does not touch them any more, and `stopped` says what it did.
   void unwatch(std::span<Flight* const> flights);
   // Asks all watched handlers to stop, and those that come.
@@ -38,8 +42,11 @@ class Keeper {
 
  private:
   void run();
+  bool may_run(Flight& flight, std::unique_lock<Mutex>& lock);
   Moment due(const Flight& flight) const;  // when there is something to do for it
   Moment renewal(const Flight& flight) const;
+  Moment ends(const Flight& flight) const;  // its lease, at the earliest
+  bool out_of_time(const Flight& flight) const;
   void renew(const std::vector<Flight*>& flights);
   void look(const std::vector<Flight*>& flights);
   void stop_all(const std::vector<Flight*>& flights);

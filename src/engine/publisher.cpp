@@ -67,6 +67,12 @@ std::vector<Result<Receipt>> Publisher::publish(std::vector<Task> tasks) {
   return receipts;
 }
 
+PublisherMetrics Publisher::metrics() const {
+  return {.accepted = accepted_.read(),
+          .duplicates = duplicates_.read(),
+          .conflicts = conflicts_.read()};
+}
+
 Result<store::Append> Publisher::prepare(Task task) {
   if (auto ok = core::check_topic(task.topic); !ok) return ok.error();
   if (auto ok = core::check_headers(task.headers); !ok) return ok.error();
@@ -120,16 +126,19 @@ std::vector<Publisher::Answer> Publisher::append(const std::vector<store::Append
 
 Result<Receipt> Publisher::receipt(const store::Append& item, const store::Appended& appended) {
   if (appended.verdict == core::AppendVerdict::conflict) {
+    conflicts_.add();
     std::optional<std::vector<std::string>> differs;
     const auto original = store_.find(item.id);
     if (original && *original && (*original)->body)
       differs = encoding::differing((*original)->topic, *(*original)->body, item.topic, item.body);
     return conflict(item, appended, std::move(differs));
   }
+  const bool duplicate = appended.verdict == core::AppendVerdict::duplicate;
+  (duplicate ? duplicates_ : accepted_).add();
   return Receipt{.id = item.id,
                  .sequence = appended.sequence.value,
                  .digest = encoding::text(appended.digest),
-                 .duplicate = appended.verdict == core::AppendVerdict::duplicate,
+                 .duplicate = duplicate,
                  .unrouted = appended.unrouted};
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "engine/combiner.h"
+#include "engine/counter.h"
+#include "once/metrics.h"
 #include "store/store.h"
 
 namespace once::engine {
@@ -16,6 +18,7 @@ class Publisher {
 
   // One answer per task, in order. Any thread.
   std::vector<Result<Receipt>> publish(std::vector<Task> tasks);
+  PublisherMetrics metrics() const;  // any thread
 
  private:
   using Answer = Result<store::Appended>;
@@ -27,6 +30,7 @@ class Publisher {
   store::Store& store_;
   Scheduler& scheduler_;
   Combiner<store::Append, Answer> combiner_;
+  Counter accepted_, duplicates_, conflicts_;
 };
 
 }  // namespace once::engine

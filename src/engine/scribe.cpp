@@ -1,7 +1,18 @@
 #include "engine/scribe.h"
 
+#include <algorithm>
+
+#include "engine/meter.h"
+
 namespace once::engine {
 namespace {
+
+template <class T>
+void note_answer(Meter* meter, const std::vector<Result<T>>& answers) {
+  if (meter && std::any_of(answers.begin(), answers.end(),
+                           [](const auto& each) { return static_cast<bool>(each); }))
+    meter->answered();
+}
 
 constexpr int kRounds = 16;  // lost races and lost answers before a caller is told to come again
 
@@ -37,6 +48,7 @@ std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents) {
     if (swaps.empty()) break;
 
     std::vector<Result<store::Swapped>> swapped = store_.swap(swaps);
+    note_answer(meter_, swapped);
     std::vector<std::size_t> again;
     std::vector<std::size_t> unknown;
     for (std::size_t k = 0; k < writing.size(); ++k) {
@@ -76,6 +88,13 @@ std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents) {
                                              "call again is safe",
                                   .retryable = true}));
   return result;
+}
+
+std::vector<Result<std::optional<core::Stored>>> Scribe::read(
+    std::span<const store::Address> items) {
+  auto found = store_.get(items);
+  note_answer(meter_, found);
+  return found;
 }
 
 Result<Written> Scribe::write(Intent intent) {

@@ -14,6 +14,8 @@
 
 namespace once::engine {
 
+class Meter;
+
 struct Intent {
   store::Address at{};
   std::optional<core::Stored> known{};  // what the ledger is believed to hold; none: nothing
@@ -28,8 +30,11 @@ struct Written {
 
 class Scribe {
  public:
-  Scribe(store::Store& store, core::Policy policy)
-      : store_(store), policy_(std::make_shared<const core::Policy>(std::move(policy))) {}
+  // The meter is told when the store answers; null: nobody is.
+  Scribe(store::Store& store, core::Policy policy, Meter* meter = nullptr)
+      : store_(store),
+        meter_(meter),
+        policy_(std::make_shared<const core::Policy>(std::move(policy))) {}
 
   // One answer per intent, in order. An error with in_doubt leaves open whether it was written.
   // Any thread.
@@ -37,9 +42,7 @@ class Scribe {
   Result<Written> write(Intent intent);
 
   // What the ledger holds at these addresses.
-  std::vector<Result<std::optional<core::Stored>>> read(std::span<const store::Address> items) {
-    return store_.get(items);
-  }
+  std::vector<Result<std::optional<core::Stored>>> read(std::span<const store::Address> items);
 
   // Shared, because a queue's policy may be changed while it is in use.
   std::shared_ptr<const core::Policy> policy() const {
@@ -55,6 +58,7 @@ class Scribe {
 
  private:
   store::Store& store_;
+  Meter* const meter_;
   mutable std::mutex mutex_;
   std::shared_ptr<const core::Policy> policy_;  // under mutex_
 };

@@ -13,15 +13,22 @@ Settler::Settled Settler::settle(Flights flights) {
   keeper_.unwatch(all);
 
   Settled settled;
+  const auto fenced = [&](const Flight& flight) {
+    settled.fenced.push_back(flight.task.id);
+    meter_.fenced();
+  };
   std::vector<Intent> intents;
   std::vector<std::size_t> of;
   for (std::size_t i = 0; i < flights.size(); ++i) {
     Flight& flight = *flights[i];
     if (flight.stopped == Stopped::lost) {
-      settled.fenced.push_back(flight.task.id);
+      fenced(flight);
       continue;
     }
-    if (flight.stopped == Stopped::settled) continue;
+    if (flight.stopped == Stopped::settled) {
+      meter_.settled(flight, flight.stored.record);
+      continue;
+    }
     intents.push_back({.at = flight.address,
                        .known = flight.stored,
                        .command = command(flight),
@@ -31,8 +38,11 @@ Settler::Settled Settler::settle(Flights flights) {
   auto written = scribe_.write(std::move(intents));
   for (std::size_t k = 0; k < of.size(); ++k) {
     if (written[k]) {
+      const Flight& flight = *flights[of[k]];
       if (written[k]->decision.verdict == core::Verdict::fenced)
-        settled.fenced.push_back(flights[of[k]]->task.id);
+        fenced(flight);
+      else
+        meter_.settled(flight, written[k]->stored->record);
       continue;
     }
     settled.error = written[k].error();

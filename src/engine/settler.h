@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/keeper.h"
+#include "engine/meter.h"
 
 namespace once::engine {
 
@@ -15,8 +16,8 @@ Kept kept(Body result, bool cut);
 
 class Settler {
  public:
-  Settler(Scheduler& scheduler, Scribe& scribe, Keeper& keeper)
-      : scheduler_(scheduler), scribe_(scribe), keeper_(keeper) {}
+  Settler(Scheduler& scheduler, Scribe& scribe, Keeper& keeper, Meter& meter)
+      : scheduler_(scheduler), scribe_(scribe), keeper_(keeper), meter_(meter) {}
 
   // Records the flights and gives back those that could not be written now; try them again. A
   // flight that was fenced is done with: its successor's record stands. One thread at a time.
@@ -33,6 +34,7 @@ class Settler {
   Scheduler& scheduler_;
   Scribe& scribe_;
   Keeper& keeper_;
+  Meter& meter_;
 };
 
 }  // namespace once::engine

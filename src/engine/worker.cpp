@@ -50,10 +50,11 @@ Worker::Worker(store::Store& store, Scheduler& scheduler, WorkerSettings setting
       settings_(std::move(settings)),
       zone_(store.uuid()),
       membership_(std::move(membership)),
-      scribe_(store, core::policy_of(settings_.queue)),
+      meter_(store, scheduler),
+      scribe_(store, core::policy_of(settings_.queue), &meter_),
       keeper_(scheduler, scribe_, settings_.grace + std::max(kMargin, settings_.queue.lease / 3)),
-      settler_(scheduler, scribe_, keeper_),
-      intake_(store, scheduler, scribe_, std::move(key),
+      settler_(scheduler, scribe_, keeper_, meter_),
+      intake_(store, scheduler, scribe_, meter_, std::move(key),
               {.queue = settings_.queue,
                .worker = settings_.name,
                .member = membership_->number(),
@@ -70,6 +71,13 @@ Worker::~Worker() = default;
 void Worker::interrupt() {
   interrupt_.request_stop();
   keeper_.interrupt();
+}
+
+WorkerMetrics Worker::metrics() const {
+  WorkerMetrics metrics = meter_.read();
+  metrics.queue = settings_.queue.name;
+  metrics.worker = settings_.name;
+  return metrics;
 }
 
 // --- Intake ---------------------------------------------------------------------------------
@@ -266,6 +274,7 @@ void Worker::pause(Duration how_long, std::stop_token stop) {
 }
 
 void Worker::heard(const std::optional<Error>& trouble) {
+  if (!trouble) meter_.answered();
   {
     std::lock_guard lock(*mutex_);
     if (store_away_ == trouble.has_value()) return;
@@ -344,6 +353,7 @@ void Worker::run_here(std::unique_ptr<Flight> flight) {
 // Leaves no report when the handler may not begin any more.
 void Worker::call(Flight& flight) {
   if (!keeper_.start(flight)) return;
+  const Meter::Running running = meter_.started(flight);
   Assignment assignment{.task = flight.task,
                         .sequence = flight.sequence,
                         .digest = flight.digest,
@@ -393,7 +403,7 @@ bool Worker::ask_probe(Flight& flight, const Assignment& assignment) {
   FlightSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
   const Result<Written> written = steps.insist(core::Probed{
       .nonce = flight.nonce, .known = known, .by = settings_.name, .why = outcome.why()});
-  if (written && keeper_.stopped(flight) == Stopped::no) return true;
+  if (written && keeper_.may_run(flight)) return true;
   // Settled, lost, or without a verdict because it could not be recorded.
   flight.report = {.outcome = Outcome::unknown(outcome.why())};
   return false;

@@ -12,6 +12,7 @@
 #include "engine/housekeeper.h"
 #include "engine/intake.h"
 #include "engine/keeper.h"
+#include "engine/meter.h"
 #include "engine/settler.h"
 #include "engine/slots.h"
 
@@ -39,6 +40,7 @@ class Worker {
   Result<void> run(Until until, std::stop_token stop);
   Result<bool> run_one();
   void interrupt();
+  WorkerMetrics metrics() const;  // any thread
 
  private:
   Worker(store::Store& store, Scheduler& scheduler, WorkerSettings settings,
@@ -71,6 +73,7 @@ class Worker {
   const WorkerSettings settings_;
   const std::string zone_;
   const std::unique_ptr<store::Membership> membership_;
+  Meter meter_;
   Scribe scribe_;
   Keeper keeper_;
   Settler settler_;

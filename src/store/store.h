@@ -20,8 +20,10 @@
 #include <string>
 #include <vector>
 
+#include "core/audit.h"
 #include "core/decide.h"
 #include "core/retention.h"
+#include "once/doctor.h"
 #include "once/view.h"
 
 namespace once::store {
@@ -82,6 +84,16 @@ class Log {
   virtual Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
                                           std::string_view filter) = 0;
   virtual Result<std::optional<Entry>> find(std::string_view id) = 0;
+  // For the audit: like read() of everything, without headers, with empty bodies where they are not
+  // retired; and what is not there.
+  struct Inventory {
+    std::vector<Entry> entries{};
+    // Given out, and forgotten by nobody, among those that the page covers.
+    core::Sequences missing{};
+    Sequence next{};  // where to go on; zero: the end
+    Sequence last{};  // that was given out, about
+  };
+  virtual Result<Inventory> inventory(Sequence after, std::size_t limit) = 0;
 };
 
 // --- Ledger ---------------------------------------------------------------------------------
@@ -133,6 +145,13 @@ class Ledger {
   virtual ~Ledger() = default;
   virtual std::vector<Result<Swapped>> swap(std::span<const Swap> items) = 0;
   virtual std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) = 0;
+  // For the audit: records about entries that the log does not have. Looks at some records after
+  // `after`, which is empty or the `next` of the page before.
+  struct Strays {
+    std::vector<Address> records{};
+    std::string next{};  // empty: the end
+  };
+  virtual Result<Strays> strays(std::string_view queue, const std::string& after) = 0;
 };
 
 // --- Feed -----------------------------------------------------------------------------------
@@ -205,6 +224,7 @@ class Feed {
   // end).
   struct Overlooked {
     std::vector<Sequence> sequences{};
+    std::vector<Sequence> perhaps{};  // of these: overdue, and may be handed over all the same
     Sequence next{};
     // All entries after `after` and up to this one are settled, or are scheduled and were never
     // handed over; at least `after`.
@@ -240,7 +260,17 @@ struct Row {
   std::optional<Stored> stored{};      // none: never claimed
   bool own = false;                    // `stored` is the entry's own record, not the one of its key
   std::optional<core::Order> order{};  // waits to be carried out
+  bool damaged =
+      false;  // its record cannot be read; of it `stored` has the state, if that is known
 };
+
+// When it was published; of a ledger alone, when it was first claimed.
+inline Time published(const Row& row) {
+  if (row.entry.sequence) return row.entry.published_at;
+  if (!row.stored) return {};
+  const core::Record& record = row.stored->record;
+  return record.attempts.empty() ? record.since : record.attempts.front().started_at;
+}
 
 // Where a row stands, by one rule for every store: scheduled before its not-before, waiting while an
 // order waits for a worker, else what its record says.
@@ -250,11 +280,20 @@ inline State state_of(const Row& row, StoreTime now) {
   return row.order && (state == State::dead || state == State::in_doubt) ? State::waiting : state;
 }
 
+// What it counts for in an audit.
+inline core::Accounted accounted(const Row& row, StoreTime now) {
+  core::Accounted task{.state = state_of(row, now)};
+  if (row.stored && !row.damaged) task.record = &row.stored->record;
+  if (row.entry.sequence) task.ready = row.entry.published_at + row.entry.delay;
+  return task;
+}
+
 struct RowFilter {
   std::string queue{};
   std::optional<State> state{};  // by state_of()
   std::string topic{};
   std::optional<Time> since{};
+  Sequence up_to{};  // no row of a later entry; zero: no bound
 };
 
 // Answers add_queue() of a queue on a stream of others' in a store that has none.
@@ -307,10 +346,34 @@ class Meta {
     Sequence next{};  // zero: the end
   };
   virtual Result<RetirePage> retire(Sequence after, std::size_t limit) = 0;
+  // The totals of what retention took of a queue's tasks, without their numbers. A task is counted there or is one of rows(),
+  // whenever the store stops.
+  virtual Result<core::Past> past(std::string_view queue) = 0;
+};
+
+// --- Health ---------------------------------------------------------------------------------
+
+// What of a queue can be told without counting its tasks.
+struct QueueGlance {
+  std::uint64_t waiting{};  // never handed over
+  std::uint64_t workers{};
+  Sequence open_after{};  // whatever is not settled comes after it
+  bool readable = true;   // a page of rows costs no more than its length
+};
+
+// What only a store can see of itself and around it. It judges its own settings and nothing of tasks.
+struct Examination {
+  std::vector<Finding> findings{};
+  std::vector<std::string> checked{};
+  Sequence last{};        // of the log
+  bool countable = true;  // counts(), unrouted() and rows by state cost little
+  std::map<std::string, QueueGlance> queues{};  // where they do not
 };
 
 class Store : public Log, public Ledger, public Feed, public Meta {
  public:
+  // Reads only, and no more than a bounded part of the tasks unless `options` say deep.
+  virtual Result<Examination> examine(const DoctorOptions&) { return Examination{}; }
   // The entry of that sequence where the queue takes its tasks from, bound to be one of its own; none:
   // there is none any more. Sequences of a queue on a stream of others' are that stream's.
   virtual Result<std::optional<Entry>> entry(std::string_view, Sequence sequence) {

@@ -209,8 +209,9 @@ class Roles(NatsTest):
         lacks("auditor", "once-count.main.member", "work", "q", "--", "true")
         lacks("worker", "$KV.once_main_meta.queue.r", "work", "r", "--topic", "t", "--", "true")
         self.ok("work", "q", "--topic", ">", "--until-empty", "--", "echo", "1", **role("worker"))
+        self.ok("metrics", "--quick", **role("worker"))  # as work --metrics-port tells it
         self.assertEqual("1\n", self.ok("wait", "a", **role("auditor")).out)
-        for command in (["status"], ["list"], ["inspect", "a"], ["log"], ["dead", "list"]):
+        for command in (["status"], ["metrics"], ["list"], ["inspect", "a"], ["log"], ["dead", "list"]):
             self.ok(*command, **role("auditor"))
         lacks("worker", "$KV.once_main_meta.retention", "retention", "--bodies", "1d")
         self.ok("retention", "--bodies", "1ms", "--run", **role("retention"))

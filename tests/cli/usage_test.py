@@ -18,7 +18,7 @@ COMMANDS = [
     ["dead", "list"], ["dead", "show"], ["dead", "retry"], ["dead", "drop"], ["doubt"],
     ["doubt", "list"], ["doubt", "show"], ["doubt", "complete"], ["doubt", "retry"],
     ["doubt", "drop"], ["claim"], ["renew"], ["complete"], ["fail"],
-    ["canonical"], ["retention"], ["bench"], ["version"], ["completion"],
+    ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["bench"], ["demo"], ["version"], ["completion"],
 ]  # fmt: skip
 
 
@@ -106,7 +106,7 @@ class Stores(OnceTest):
     def test_reading_never_makes_a_database(self):
         for arguments in [
             ["status"], ["list"], ["inspect", "a"], ["log"], ["wait", "a"], ["queue", "list"],
-            ["queue", "show", "q"], ["queue", "remove", "q"], ["retention"], ["retention", "--run"],
+            ["queue", "show", "q"], ["queue", "remove", "q"], ["retention"], ["retention", "--run"], ["doctor"],
             ["work", "q", "--", "true"], ["dead", "list"], ["doubt", "list"], ["dead", "show", "a"],
             ["dead", "retry", "a"], ["doubt", "complete", "a"], ["doubt", "drop", "--all", "--yes"],
             ["cancel", "a"], ["claim", "q", "k"], ["renew", "q", "k", "--token", "1"],

@@ -137,6 +137,23 @@ TEST_P(ControlContract, ATaskThatIsToRunAgainCanBeCancelled) {
   EXPECT_EQ(count(State::cancelled), 2U);
 }
 
+// The order still lies there when retention has taken the body of what was cancelled meanwhile.
+TEST_P(ControlContract, AnOrderThatACancelOvertookIsDoneWithAlsoWithoutABody) {
+  add({});
+  zone.set_retention({.bodies = 1h, .records = 24h * 365, .ids = 1h}).value();
+  publish("a");
+  run([](Context&) { return Outcome::dead("never"); });
+  zone.retry("a", "q", by).value();
+  EXPECT_EQ(zone.cancel("a", "q", by).value(), State::cancelled);
+  pass(2h);
+  zone.retire().value();
+  ASSERT_FALSE(zone.inspect("a").value().entry.body);
+  EXPECT_FALSE(run_ok());
+  pass(2 * kLease);
+  EXPECT_FALSE(run_ok());
+  EXPECT_EQ(state(), State::cancelled);
+}
+
 TEST_P(ControlContract, ACancelThatMeetsAClaimAsksItsHolder) {
   add({.key = "{doc}"});
   publish("a", R"({"doc":1})");

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs Once, builds tests/install/consumer against what was installed, by CMake and by
-# pkg-config, and runs it. Static: the build that is being tested; shared: one of its own.
+# pkg-config, and runs it. Static: the build that is being tested; shared: one of its own, of the same
+# objects.
 # Usage: install_test.sh static|shared SOURCE BUILD VERSION CXX
 set -euo pipefail
 
@@ -15,12 +16,33 @@ fail() {
   exit 1
 }
 
+# How the objects of that library are compiled, wherever the build lies.
+compiled_by() {
+  ninja -C "$1" -t commands "$2" | grep -F ' -c ' | sed "s#$1#BUILD#g" | sort
+}
+
+# Does the last step to that file and no other.
+make_only() {
+  (cd "$1" && sh -c "$(ninja -t commands -s "$2")")
+}
+
 if [[ $kind == shared ]]; then
-  # The library alone and unoptimised, because it is the linking that is tested here.
-  cmake -S "$source" -B "$scratch/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DONCE_PCH=ON \
-    -DBUILD_SHARED_LIBS=ON -DONCE_BUILD_TESTS=OFF -DONCE_BUILD_CLI=OFF -DCMAKE_BUILD_TYPE=None
-  cmake --build "$scratch/build"
-  build=$scratch/build
+  settings=()
+  while IFS= read -r line; do settings+=("-D$line"); done < <(
+    grep -E '^(CMAKE_BUILD_TYPE|CMAKE_CXX_FLAGS[A-Z_]*|ONCE_(NATS|PCH|SANITIZE|WERROR)):' \
+      "$build/CMakeCache.txt")
+  shared=$scratch/build
+  rm -rf "$shared"
+  cmake --no-warn-unused-cli -S "$source" -B "$shared" -G Ninja "${settings[@]}" -DCMAKE_CXX_COMPILER="$cxx" \
+    -DBUILD_SHARED_LIBS=ON -DONCE_BUILD_TESTS=OFF -DONCE_BUILD_CLI=OFF
+  if cmp -s <(compiled_by "$build" libonce.a) <(compiled_by "$shared" "libonce.so.$version"); then
+    cp -R "$build"/CMakeFiles/once_*.dir "$shared/CMakeFiles"
+    make_only "$shared" "libonce.so.$version"
+    make_only "$shared" libonce.so
+  else
+    cmake --build "$shared"
+  fi
+  build=$shared
 fi
 
 # A package is made with DESTDIR; people install with a prefix.

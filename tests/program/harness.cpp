@@ -74,6 +74,7 @@ engine::Report Running::report() {
   return *report_;
 }
 
+// By looking again and again: of processes that are not its children the kernel tells nobody.
 bool eventually(const std::function<bool()>& condition) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{10};
   while (!condition()) {

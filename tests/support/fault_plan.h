@@ -41,11 +41,15 @@ enum class Seam {
   retention,
   set_retention,
   retire,
+  inventory,
+  strays,
+  past,
 };
-inline constexpr std::array<std::string_view, 20> kSeamNames{
-    "append",     "read",     "find",      "swap",      "get",           "fetch",        "settle",
-    "overlooked", "wake",     "add_queue", "set_queue", "queues",        "remove_queue", "join",
-    "counts",     "unrouted", "rows",      "retention", "set_retention", "retire"};
+inline constexpr std::array<std::string_view, 23> kSeamNames{
+    "append",        "read",       "find",      "swap",      "get",       "fetch",
+    "settle",        "overlooked", "wake",      "add_queue", "set_queue", "queues",
+    "remove_queue",  "join",       "counts",    "unrouted",  "rows",      "retention",
+    "set_retention", "retire",     "inventory", "strays",    "past"};
 
 enum class Fault {
   fails,        // nothing happens; store_unavailable, retryable

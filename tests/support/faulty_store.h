@@ -21,7 +21,7 @@
 
 namespace once::testing {
 
-class FaultyStore final : public store::Store {
+class FaultyStore : public store::Store {
  public:
   explicit FaultyStore(std::unique_ptr<store::Store> inner, FaultPlan plan = {})
       : inner_(std::move(inner)), plan_(std::move(plan)) {}
@@ -95,6 +95,10 @@ class FaultyStore final : public store::Store {
     return call(Seam::read, [&] { return inner_->entry(queue, sequence); });
   }
 
+  Result<store::Examination> examine(const DoctorOptions& options) override {
+    return inner_->examine(options);
+  }
+
   std::string uuid() override { return inner_->uuid(); }
   core::StoreTime now() override { return inner_->now(); }
   Time wall() override { return inner_->wall(); }
@@ -123,6 +127,15 @@ class FaultyStore final : public store::Store {
   Result<Page> rows(const store::RowFilter& filter, const store::Row* after,
                     std::size_t limit) override {
     return call(Seam::rows, [&] { return inner_->rows(filter, after, limit); });
+  }
+  Result<Inventory> inventory(core::Sequence after, std::size_t limit) override {
+    return call(Seam::inventory, [&] { return inner_->inventory(after, limit); });
+  }
+  Result<Strays> strays(std::string_view queue, const std::string& after) override {
+    return call(Seam::strays, [&] { return inner_->strays(queue, after); });
+  }
+  Result<core::Past> past(std::string_view queue) override {
+    return call(Seam::past, [&] { return inner_->past(queue); });
   }
   Result<Retention> retention() override {
     return call(Seam::retention, [&] { return inner_->retention(); });

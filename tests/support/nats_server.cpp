@@ -25,6 +25,7 @@ constexpr std::chrono::seconds kComesUp{30};
 constexpr std::chrono::milliseconds kLook{5};
 constexpr Duration kOneQuestion{1'000};
 
+// By looking again and again: a server says to nobody that it is ready, or that it follows a leader.
 template <class Condition>
 bool comes_true(Condition condition) {
   const auto deadline = steady_clock::now() + kComesUp;

@@ -336,7 +336,7 @@ class MemoryStore final : public Store {
         continue;
       }
       for (auto it = queue.feed.upper_bound(last ? last->entry.sequence : Sequence{});
-           it != queue.feed.end(); ++it)
+           it != queue.feed.end() && (!filter.up_to || it->first <= filter.up_to); ++it)
         if (!add(row_of(queue, it->first))) return page;
     }
     return page;
@@ -351,6 +351,46 @@ class MemoryStore final : public Store {
     const std::lock_guard lock(zone_->mutex);
     zone_->ages = ages;
     return {};
+  }
+
+  Result<Inventory> inventory(Sequence after, std::size_t limit) override {
+    const std::lock_guard lock(zone_->mutex);
+    Inventory page{.last = zone_->last_sequence};
+    core::Sequences accounted_for = zone_->forgotten;
+    for (auto it = zone_->log.upper_bound(after);
+         it != zone_->log.end() && page.entries.size() < limit; ++it) {
+      page.entries.push_back(it->second.entry);
+      if (page.entries.back().body) page.entries.back().body = Body();
+      page.entries.back().headers.clear();
+      accounted_for.add(it->first.value);
+    }
+    if (page.entries.size() == limit) page.next = page.entries.back().sequence;
+    const Sequence to = page.next ? page.next : page.last;
+    page.missing = accounted_for.missing(after.value, to.value);
+    return page;
+  }
+
+  Result<Strays> strays(std::string_view queue, const std::string&) override {
+    const std::lock_guard lock(zone_->mutex);
+    const QueueRows* rows = zone_->queue(queue);
+    if (!rows) return no_queue(queue);
+    Strays page;
+    for (const auto& [key, stored] : rows->keys)
+      if (stored.record.sequence && !zone_->log.contains(stored.record.sequence))
+        page.records.push_back(
+            {.queue = std::string(queue), .key = key, .sequence = stored.record.sequence});
+    for (const auto& [sequence, stored] : rows->entries)
+      if (!zone_->log.contains(sequence))
+        page.records.push_back(
+            {.kind = Address::Kind::entry, .queue = std::string(queue), .sequence = sequence});
+    return page;
+  }
+
+  Result<core::Past> past(std::string_view queue) override {
+    const std::lock_guard lock(zone_->mutex);
+    const QueueRows* rows = zone_->queue(queue);
+    if (!rows) return no_queue(queue);
+    return core::Past{.hours = rows->past};
   }
 
   Result<RetirePage> retire(Sequence after, std::size_t limit) override {
@@ -413,8 +453,7 @@ class MemoryStore final : public Store {
   // them.
   void route(QueueRows& rows, const LogRow& row) {
     const Sequence sequence = row.entry.sequence;
-    if (rows.definition.from && sequence.value < *rows.definition.from) return;
-    if (!rows.matches(row.entry.topic)) return;
+    if (!rows.has(row.entry)) return;
     rows.look_at(sequence, rows.feed[sequence], std::max(zone_->now(), row.entry.not_before()));
   }
 
@@ -556,9 +595,16 @@ class MemoryStore final : public Store {
       if (!rows.definition.ledger) continue;
       retired.records += std::erase_if(rows.keys, [&](const auto& record) {
         const Stored& stored = record.second;
-        return core::may_forget_alone({stored.record.state, stored.stamp}, zone_->ages, now);
+        const bool old =
+            core::may_forget_alone({stored.record.state, stored.stamp}, zone_->ages, now);
+        if (old) remember(rows, {.stored = stored});
+        return old;
       });
     }
+  }
+
+  void remember(QueueRows& rows, const Row& row) {
+    core::account(accounted(row, zone_->now()), rows.past[core::hour_of(published(row))]);
   }
 
   void retire_one(LogRow& row, Retired& retired) {
@@ -581,6 +627,7 @@ class MemoryStore final : public Store {
         return;
       case core::Forget::records:
         for (auto& [name, rows] : zone_->queues) {
+          if (rows.feed.contains(sequence)) remember(rows, row_of(rows, sequence));
           rows.forget_records(sequence);
           if (const auto item = rows.feed.find(sequence); item != rows.feed.end()) {
             rows.look_at(sequence, item->second, std::nullopt);
@@ -592,6 +639,11 @@ class MemoryStore final : public Store {
         ++retired.records;
         return;
       case core::Forget::id:
+        for (auto& [name, rows] : zone_->queues)
+          if (row.entry.duplicates > 0 && rows.has(row.entry))
+            rows.past[core::hour_of(row.entry.published_at)].duplicates_at_append +=
+                row.entry.duplicates;
+        zone_->forgotten.add(sequence.value);
         zone_->ids.erase(row.entry.id);
         zone_->log.erase(sequence);  // `row` ends here
         ++retired.ids;

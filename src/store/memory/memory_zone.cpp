@@ -46,6 +46,10 @@ const Stored* QueueRows::standing(Sequence sequence) const {
   return key == key_of.end() ? nullptr : &keys.at(key->second);
 }
 
+bool QueueRows::has(const Entry& entry) const {
+  return entry.sequence.value >= definition.from.value_or(0) && matches(entry.topic);
+}
+
 bool QueueRows::matches(std::string_view topic) const {
   return !definition.ledger && core::matches(definition.topic, topic);
 }

@@ -46,6 +46,7 @@ struct QueueRows {
   std::map<Sequence, Stored> entries{};               // entry records
   std::map<std::string, Stored, std::less<>> lone{};
   std::map<Sequence, std::string> key_of{};  // which task record is bound to the entry
+  core::Hours past{};                        // what retention took
 
   void look_at(Sequence sequence, FeedItem& item, std::optional<StoreTime> when);
   // Where the record is, or null.
@@ -53,6 +54,7 @@ struct QueueRows {
   // The record that says how the entry stands: its own, or the one of its key that is bound to it.
   const Stored* standing(Sequence sequence) const;
   bool matches(std::string_view topic) const;
+  bool has(const Entry& entry) const;  // by its topic, and where the queue begins
   void put(const Address& at, Stored stored);
   void forget_records(Sequence sequence);
 };
@@ -99,6 +101,7 @@ class MemoryZone {
   std::map<std::string, Sequence, std::less<>> ids{};
   std::map<std::string, QueueRows, std::less<>> queues{};
   std::map<Member, Present> workers{};  // those that are here
+  core::Sequences forgotten{};          // whose ids retention took
 };
 
 }  // namespace once::store::memory

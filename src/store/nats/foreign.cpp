@@ -244,6 +244,7 @@ Result<NatsStore::Overlooked> NatsStore::foreign_overlooked(const KnownQueue& qu
       break;
     }
     page.sequences.push_back(sequence);
+    if (!certain) page.perhaps.push_back(sequence);
   }
   return page;
 }
@@ -292,9 +293,12 @@ Result<Retired> NatsStore::retire_foreign(const KnownQueue& queue, const Retenti
   // Whether they are gone is asked again, of the leader: by this it is decided.
   const auto messages = zone_->jet.get(queue.definition.stream, sequences);
   std::vector<std::vector<RecordAt>> records;
+  Takings takings;
   for (std::size_t i = 0; i < old.size(); ++i) {
     if (!messages[i]) return messages[i].error();
     if (*messages[i]) continue;
+    take_records(queue, sequences[i], {.entry = old[i]->entry, .stored = *old[i]->standing()},
+                 takings);
     Address at{.queue = queue.definition.name, .key = old[i]->key, .sequence = {sequences[i]}};
     auto& both = records.emplace_back();
     if (old[i]->key_record)
@@ -305,6 +309,7 @@ Result<Retired> NatsStore::retire_foreign(const KnownQueue& queue, const Retenti
   }
   std::vector<const std::vector<RecordAt>*> items;
   for (const auto& both : records) items.push_back(&both);
+  if (auto kept = keep_past(takings); !kept) return kept.error();
   const auto gone = drop_records(items);
   if (!gone) return gone.error();
   retired.records += static_cast<std::uint64_t>(std::count(gone->begin(), gone->end(), true));

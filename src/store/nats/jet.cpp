@@ -162,7 +162,8 @@ Error refused(const std::string& what, const Jet::Response& response) {
   return {.code = Code::store_unusable, .message = words};
 }
 
-std::optional<Difference> difference(const Json& wanted, const Json* echoed) {
+std::vector<Difference> differences(const Json& wanted, const Json* echoed) {
+  std::vector<Difference> all;
   for (const auto& [name, value] : wanted.members()) {
     const Json* found = echoed ? echoed->member(name) : nullptr;
     if (found && *found == value) continue;
@@ -170,11 +171,16 @@ std::optional<Difference> difference(const Json& wanted, const Json* echoed) {
     const bool nothing = (value.kind() == Json::Kind::boolean && !value.boolean()) ||
                          (value.kind() == Json::Kind::number && value.number() == 0);
     if (!found && nothing) continue;
-    return Difference{.field = name,
-                      .found = found ? encoding::canonical(*found) : std::string("missing"),
-                      .wanted = encoding::canonical(value)};
+    all.push_back({.field = name,
+                   .found = found ? encoding::canonical(*found) : std::string("missing"),
+                   .wanted = encoding::canonical(value)});
   }
-  return std::nullopt;
+  return all;
+}
+
+std::optional<Difference> difference(const Json& wanted, const Json* echoed) {
+  auto all = differences(wanted, echoed);
+  return all.empty() ? std::nullopt : std::optional(std::move(all.front()));
 }
 
 Result<Jet::Response> Jet::response_of(Exchange::Answer answer) const {
@@ -190,7 +196,7 @@ Result<Jet::Response> Jet::response_of(Exchange::Answer answer) const {
     return unavailable("has no JetStream for this account, or no leader");
   }
   if (answer.messages.empty()) return unavailable("gave no answer");
-  auto json = encoding::parse_json(answer.messages.front().data());
+  auto json = encoding::parse_json(answer.messages.front().data(), encoding::Integers::rounded);
   if (!json)
     return Error{
         .code = Code::store_unusable,

@@ -153,12 +153,14 @@ class Jet {
 // The error for a call that the server answered with one.
 Error refused(const std::string& what, const Jet::Response& response);
 
-// The first field of what was wanted that the server does not echo.
+// A field of what was wanted that the server does not echo.
 struct Difference {
   std::string field{};
   std::string found{};
   std::string wanted{};
 };
+std::vector<Difference> differences(const encoding::Json& wanted, const encoding::Json* echoed);
+// The first of them.
 std::optional<Difference> difference(const encoding::Json& wanted, const encoding::Json* echoed);
 // With its headers, as the server counts it.
 std::size_t size_of(const Outgoing& message);

@@ -43,7 +43,7 @@ Result<std::unique_ptr<Store>> open_nats(const NatsOptions& options) {
   if (!exchange) return exchange.error();
   const auto zone = std::make_shared<nats::Zone>(std::move(*exchange), options);
   if (auto checked = zone->jet.check_server(); !checked) return checked.error();
-  auto identity = open_streams(zone->jet, zone->subjects, options.create);
+  auto identity = open_streams(zone->jet, zone->subjects, options.create, options.as_it_is);
   if (!identity) return identity.error();
   // Time goes on where the last write left it: by the server's clock, or by a given one's stamps.
   if (!options.clock) zone->clock.at_least(identity->last_write);

@@ -17,6 +17,7 @@ struct NatsOptions {
   std::string zone = "main";
   Duration patience{5'000};     // how long an answer is waited for before it counts as lost
   bool create = true;           // false: a missing zone is not_found
+  bool as_it_is = false;        // see OpenOptions
   Duration look_every{30'000};  // whether the zone is still what was opened
   std::function<void(std::string_view)> log{};  // see OpenOptions
   std::shared_ptr<Clock> clock{};  // none: the server's; shared with the caller that moves it

@@ -6,6 +6,11 @@
 
 namespace once::store::nats {
 
+std::string nak(Duration delay) {
+  if (delay <= Duration{0}) return "-NAK";
+  return "-NAK {\"delay\":" + std::to_string(delay.count()) + "000000}";
+}
+
 // $JS.ACK.<stream>.<consumer>.<times>.<sequence>.<delivery>.<time>.<pending>, and since 2.10 perhaps
 // with <domain>.<account> before the stream and a random token at the end.
 std::optional<AckSubject> ack_subject(std::string_view reply) {

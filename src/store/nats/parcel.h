@@ -22,6 +22,10 @@ struct AckSubject {
   Time time{};
 };
 std::optional<AckSubject> ack_subject(std::string_view reply);
+// The answer that has it delivered again after so long.
+std::string nak(Duration delay);
+
+inline constexpr Duration kClockLook{5};  // a given clock may be moved without a word to us
 
 struct Parcel {
   std::string reply{};

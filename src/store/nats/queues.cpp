@@ -282,6 +282,7 @@ Result<void> NatsStore::clear(const KnownQueue& queue) {
        {std::pair{subjects.ledger_stream(), subjects.records(queue)},
         std::pair{subjects.blob_stream(), subjects.chunks(queue)},
         std::pair{subjects.wake_stream(), subjects.wakes(queue)},
+        std::pair{subjects.meta_stream(), subjects.past_root(queue) + "*"},
         std::pair{subjects.meta_stream(), subjects.worker_root(queue) + "*"}})
     if (auto cleared = zone_->jet.purge(stream, filter); !cleared) return cleared.error();
   if (!queue.foreign()) return {};

@@ -51,10 +51,14 @@ Result<Retired> NatsStore::retire_alone(const std::vector<KnownQueue>& queues,
     const auto scan = scan_ledger(queue);
     if (!scan) return scan.error();
     std::vector<std::vector<RecordAt>> old;
+    Takings takings;
     for (const auto& [key, stored] : scan->keys)
-      if (core::may_forget_alone({stored.record.state, stored.stamp}, ages, time))
+      if (core::may_forget_alone({stored.record.state, stored.stamp}, ages, time)) {
         old.push_back({{zone_->subjects.record(queue, {.queue = queue.definition.name, .key = key}),
                         stored.revision}});
+        take_records(queue, stored.revision.value, {.stored = stored}, takings);
+      }
+    if (auto kept = keep_past(takings); !kept) return kept.error();
     std::vector<const std::vector<RecordAt>*> items;
     for (const auto& records : old) items.push_back(&records);
     const auto gone = drop_records(items);
@@ -101,6 +105,9 @@ Result<NatsStore::RetirePage> NatsStore::retire(Sequence after, std::size_t limi
     std::vector<const Forgettable*> now;
     for (const Forgettable& each : *old)
       if (each.forget == step) now.push_back(&each);
+    const auto takings = takings_of(step, now, *queues);
+    if (!takings) return takings.error();
+    if (auto kept = keep_past(*takings); !kept) return kept.error();
     const auto done = forget(step, now);
     if (!done) return done.error();
     (step == core::Forget::body      ? page.retired.bodies
@@ -165,10 +172,12 @@ Result<std::vector<NatsStore::Forgettable>> NatsStore::forgettable(
       // A crash may have left the values of a record that is gone.
       for (const std::string& subject : {places.by_key, places.by_itself})
         if (!subject.empty() && !find(subject)) each.records.push_back({subject, {}});
-      if (const Stored* stored = records_of.standing())
+      if (const Stored* stored = records_of.standing()) {
         standings.push_back({stored->record.state, stored->stamp});
-      else if (entry.stage == core::Stage::whole && of.queue->has(entry.entry.topic, sequence))
+        each.rows.push_back({of.queue, {.entry = entry.entry, .stored = *stored}});
+      } else if (entry.stage == core::Stage::whole && of.queue->has(entry.entry.topic, sequence)) {
         standings.push_back({State::waiting, entry.entry.appended_at});
+      }
     }
     each.forget = core::may_forget(entry.stage, entry.stage_since, standings, ages, time);
     if (each.forget != core::Forget::nothing) found.push_back(std::move(each));

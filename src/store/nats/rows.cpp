@@ -15,6 +15,7 @@ bool passes(const RowFilter& filter, const Row& row, StoreTime time) {
   const Time since = row.stored ? row.stored->record.since : row.entry.published_at;
   return (!filter.state || *filter.state == state_of(row, time)) &&
          (!filter.since || since >= *filter.since) &&
+         (!filter.up_to || row.entry.sequence <= filter.up_to) &&
          (filter.topic.empty() || core::matches(filter.topic, row.entry.topic));
 }
 
@@ -26,8 +27,14 @@ Result<std::vector<NatsStore::ForeignRow>> NatsStore::foreign_rows(const KnownQu
   std::map<Sequence, StoreTime> since;
   const auto wakes = wakes_of(queue, &since);
   if (!wakes) return wakes.error();
+  std::vector<std::uint64_t> left;
+  for (const auto& [sequence, task] : *tasks)
+    if (task.gone) left.push_back(sequence.value);
+  const auto taken = taken_of(queue, left);
+  if (!taken) return taken.error();
   std::vector<ForeignRow> found;
   for (auto& [sequence, task] : *tasks) {
+    if (taken->contains(sequence.value)) continue;
     Row row{.entry = std::move(task.entry),
             .queue = queue.definition.name,
             .key = std::move(task.key),
@@ -124,19 +131,25 @@ Result<Sequence> NatsStore::add_rows(const KnownQueue& queue, const RowFilter& f
     const auto found = in.find(subject);
     return found == in.end() ? nullptr : &found->second;
   };
+  std::vector<std::uint64_t> retired;
+  for (const LogEntry& each : *entries)
+    if (each.stage != core::Stage::whole) retired.push_back(each.entry.sequence.value);
+  const auto taken = taken_of(queue, retired);
+  if (!taken) return taken.error();
   for (std::size_t i = 0; i < entries->size(); ++i) {
     const LogEntry& each = (*entries)[i];
     const Sequence sequence = each.entry.sequence;
-    if (!queue.has(each.entry.topic, sequence)) continue;
+    if (!queue.has(each.entry.topic, sequence) || taken->contains(sequence.value)) continue;
     const Kept* by_key = find(*records, (*places)[i].by_key);
     const Kept* by_itself = find(*records, (*places)[i].by_itself);
     Standings standings;
     standings.read(by_key, by_itself, sequence, zone_->clock);
-    if (standings.failed) return *standings.failed;
-    const Stored* stored = standings.standing();
+    const bool damaged = standings.failed && standings.failed->code == Code::store_unusable;
+    if (standings.failed && !damaged) return *standings.failed;
+    const Stored* stored = damaged ? nullptr : standings.standing();
     // What had lost its body before this queue came is none of its tasks.
-    if (each.stage != core::Stage::whole && !stored) continue;
-    Row row{.entry = each.entry, .queue = queue.definition.name};
+    if (each.stage != core::Stage::whole && !stored && !damaged) continue;
+    Row row{.entry = each.entry, .queue = queue.definition.name, .damaged = damaged};
     row.entry.body.reset();
     row.own = standings.own.has_value();
     if (standings.key || queue.definition.key.empty()) row.key = (*places)[i].key;
@@ -158,8 +171,13 @@ Result<bool> NatsStore::add_rows_alone(const KnownQueue& queue, const RowFilter&
                                        const Row* after, std::size_t limit, Page& page) {
   auto scan = scan_ledger(queue);
   if (!scan) return scan.error();
+  std::vector<std::uint64_t> settled;
+  for (const auto& [key, stored] : scan->keys)
+    if (core::settled(stored.record.state)) settled.push_back(stored.revision.value);
+  const auto taken = taken_of(queue, settled);
+  if (!taken) return taken.error();
   for (auto& [key, stored] : scan->keys) {
-    if (after && key <= after->key) continue;
+    if ((after && key <= after->key) || taken->contains(stored.revision.value)) continue;
     Row row{.queue = queue.definition.name, .key = key, .stored = std::move(stored)};
     if (!passes(filter, row, now())) continue;
     if (page.rows.size() == limit) return true;
@@ -193,7 +211,7 @@ Result<NatsStore::Page> NatsStore::rows(const RowFilter& filter, const Row* afte
       continue;
     }
     Sequence from = last ? last->entry.sequence : Sequence{};
-    while (page.rows.size() < limit) {
+    while (page.rows.size() < limit && (!filter.up_to || from < filter.up_to)) {
       if (filter.state) {
         const auto next = next_in_state(queue, *filter.state, from);
         if (!next) return next.error();

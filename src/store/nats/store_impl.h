@@ -1,5 +1,5 @@
-// The store's parts: log.cpp, ledger.cpp, feed.cpp, queues.cpp, foreign.cpp, rows.cpp, retention.cpp,
-// membership.cpp, and nats_store.cpp, which opens it.
+// The store's parts: log.cpp, ledger.cpp, feed.cpp, pulling.cpp, wakes.cpp, queues.cpp, foreign.cpp,
+// rows.cpp, retention.cpp, past.cpp, membership.cpp, doctor.cpp, and nats_store.cpp, which opens it.
 #pragma once
 
 #include <array>
@@ -107,9 +107,11 @@ class NatsStore final : public Store {
   Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
                                   std::string_view filter) override;
   Result<std::optional<Entry>> find(std::string_view id) override;
+  Result<Inventory> inventory(Sequence after, std::size_t limit) override;
 
   std::vector<Result<Swapped>> swap(std::span<const Swap> items) override;
   std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) override;
+  Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
   Result<void> settle(std::span<const Settlement> items) override;
@@ -117,6 +119,8 @@ class NatsStore final : public Store {
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
 
   Result<std::optional<Entry>> entry(std::string_view queue, Sequence sequence) override;
+
+  Result<Examination> examine(const DoctorOptions& options) override;
 
   std::string uuid() override { return uuid_; }
   StoreTime now() override { return zone_->clock.now(); }
@@ -133,6 +137,7 @@ class NatsStore final : public Store {
   Result<Retention> retention() override;
   Result<void> set_retention(const Retention& ages) override;
   Result<RetirePage> retire(Sequence after, std::size_t limit) override;
+  Result<core::Past> past(std::string_view queue) override;
 
  private:
   // --- log.cpp
@@ -237,9 +242,7 @@ class NatsStore final : public Store {
   // The same for people's eyes: what is damaged says so in its place.
   void show_values(const Kept& kept, Record& record);
 
-  // --- feed.cpp
-  // From now on fetches that wait are rung when a queue changes.
-  void hear_news();
+  // --- pulling.cpp
   // A pull that was sent.
   struct Pulling {
     std::shared_ptr<Bell> bell{};  // shared with the exchange
@@ -262,6 +265,10 @@ class NatsStore final : public Store {
                                                std::chrono::steady_clock::time_point deadline);
   bool behind(const KnownQueue& queue, bool wakes);
   std::optional<Parcel> parcel_from(const KnownQueue& queue, const Message& message);
+
+  // --- feed.cpp
+  // From now on fetches that wait are rung when a queue changes.
+  void hear_news();
   Result<std::vector<Delivery>> hand_over(const KnownQueue& queue, const Fetch& request,
                                           std::vector<Parcel> parcels);
   Result<void> claim(const KnownQueue& queue, Claimer& claimer, const std::vector<bool>& first_time,
@@ -280,6 +287,8 @@ class NatsStore final : public Store {
   // An order was carried out by a claim: what is left of the wake only brings the entry again.
   void spend_order(const KnownQueue& queue, Sequence sequence, const std::string& reply,
                    std::optional<Duration> again);
+
+  // --- wakes.cpp
   Result<std::map<Sequence, WakeNote>> wakes_of(const KnownQueue& queue,
                                                 std::map<Sequence, StoreTime>* since = nullptr);
 
@@ -329,6 +338,7 @@ class NatsStore final : public Store {
     LogEntry entry{};
     core::Forget forget{};
     std::vector<RecordAt> records{};
+    std::vector<std::pair<const KnownQueue*, Row>> rows{};  // as its queues have it
   };
   Result<std::vector<Forgettable>> forgettable(const std::vector<KnownQueue>& queues,
                                                const Retention& ages, std::vector<LogEntry> entries,
@@ -336,6 +346,19 @@ class NatsStore final : public Store {
   Result<std::vector<bool>> drop_records(std::span<const std::vector<RecordAt>* const> items);
   Result<std::uint64_t> forget(core::Forget step, std::span<const Forgettable* const> items);
   Result<Retired> retire_alone(const std::vector<KnownQueue>& queues, const Retention& ages);
+
+  // --- past.cpp
+  // What is to be added to the totals of the past, by subject.
+  using Takings = std::map<std::string, std::vector<std::function<void(core::Past&)>>>;
+  // Before anything of it is deleted. What is there twice then counts once.
+  Result<void> keep_past(const Takings& takings);
+  void take_records(const KnownQueue& queue, std::uint64_t number, Row row, Takings& takings);
+  Result<Takings> takings_of(core::Forget step, std::span<const Forgettable* const> items,
+                             const std::vector<KnownQueue>& queues);
+  // Which of them are counted in the past, though their records are there: a retirement was cut off.
+  Result<core::Sequences> taken_of(const KnownQueue& queue, std::span<const std::uint64_t> numbers);
+  // Of these numbers of the log's stream, those that are gone and that retention did not take.
+  Result<core::Sequences> missing_of(const core::Sequences& numbers);
 
   std::shared_ptr<Zone> zone_;  // shared with the memberships, which may outlive the store
   const std::string uuid_;

@@ -68,7 +68,15 @@ std::vector<Plan> plans_of(const Subjects& subjects) {
   };
 }
 
-// What a field that somebody changed does to the tasks.
+Plan copy_plan(const Subjects& subjects) {
+  return {subjects.copy_stream(),
+          config_of("once-copy." + subjects.zone + ".>",
+                    R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
+                    R"("discard_new_per_subject":false)")};
+}
+
+}  // namespace
+
 std::string_view harm_of(std::string_view field) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kHarms{{
       {"max_age", "what is older is dropped: waiting tasks are lost and old ids may run again"},
@@ -93,6 +101,8 @@ std::string_view harm_of(std::string_view field) {
   return "tasks could be lost or repeated";
 }
 
+namespace {
+
 Error edited(const std::string& stream, const Difference& difference) {
   return {.code = Code::store_unusable,
           .message =
@@ -102,17 +112,8 @@ Error edited(const std::string& stream, const Difference& difference) {
 }
 
 std::optional<Error> verify(const Plan& plan, const Json& info) {
-  const Json* config = info.member("config");
-  if (auto differs = difference(encoding::parse_json(plan.config).value(), config))
-    return edited(plan.name, *differs);
-  // What we never ask for.
-  for (const char* field : {"mirror", "sources", "subject_transform", "persist_mode"}) {
-    const Json* set = config ? config->member(field) : nullptr;
-    if (set && set->kind() != Json::Kind::null)
-      return edited(plan.name,
-                    {.field = field, .found = encoding::canonical(*set), .wanted = "nothing"});
-  }
-  return std::nullopt;
+  const auto edits = edits_of({plan, info});
+  return edits.empty() ? std::nullopt : std::optional(edited(plan.name, edits.front()));
 }
 
 Error lost(const std::string& zone, const std::string& what) {
@@ -215,7 +216,38 @@ Result<void> make_streams(const Jet& jet, std::vector<Plan> open) {
   return refused("making the stream " + open.front().name, {.text = "it takes no replicas"});
 }
 
-Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool create) {
+std::vector<Difference> edits_of(const StreamLook& stream) {
+  const Json* config = stream.info.member("config");
+  auto found = differences(encoding::parse_json(stream.plan.config).value(), config);
+  // What we never ask for.
+  for (const char* field : {"mirror", "sources", "subject_transform", "persist_mode"}) {
+    const Json* set = config ? config->member(field) : nullptr;
+    if (set && set->kind() != Json::Kind::null)
+      found.push_back({.field = field, .found = encoding::canonical(*set), .wanted = "nothing"});
+  }
+  return found;
+}
+
+Result<std::vector<StreamLook>> look_at_streams(const Jet& jet, const Subjects& subjects) {
+  auto plans = plans_of(subjects);
+  auto infos = look_at(jet, plans);
+  if (!infos) return infos.error();
+  // Who has no queue on a stream of others' need not be permitted to see this one.
+  if (auto copies = look_at(jet, {copy_plan(subjects)})) {
+    plans.push_back(copy_plan(subjects));
+    infos->push_back(std::move(copies->front()));
+  } else if (copies.error().retryable) {
+    return copies.error();
+  }
+  std::vector<StreamLook> streams;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if ((*infos)[i].error == 0)
+      streams.push_back({std::move(plans[i]), std::move((*infos)[i].json)});
+  return streams;
+}
+
+Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool create,
+                              bool as_it_is) {
   const auto plans = plans_of(subjects);
   for (int round = 0; round < kRounds; ++round) {
     const auto infos = look_at(jet, plans);
@@ -226,9 +258,15 @@ Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool cre
     auto uuid = meta ? read_uuid(jet, subjects) : Result<std::optional<std::string>>(std::nullopt);
     if (!uuid) return uuid.error();
     if (missing == infos->end()) {
-      for (std::size_t i = 0; i < plans.size(); ++i)
-        if (auto error = verify(plans[i], (*infos)[i].json)) return *error;
-      if (*uuid) return identity_of(plans, *infos, **uuid);
+      std::optional<Error> trouble;
+      for (std::size_t i = 0; i < plans.size() && !trouble; ++i)
+        trouble = verify(plans[i], (*infos)[i].json);
+      if (trouble && !as_it_is) return *trouble;
+      if (*uuid) {
+        Identity identity = identity_of(plans, *infos, **uuid);
+        identity.trouble = std::move(trouble);
+        return identity;
+      }
       Headers headers = expecting(0);
       headers.emplace_back("Once-Schema", kSchema);
       const Published written = jet.publish(
@@ -264,11 +302,7 @@ Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool cre
 }
 
 Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects) {
-  const std::vector<Plan> plan{
-      {subjects.copy_stream(),
-       config_of("once-copy." + subjects.zone + ".>",
-                 R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
-                 R"("discard_new_per_subject":false)")}};
+  const std::vector<Plan> plan{copy_plan(subjects)};
   auto infos = look_at(jet, plan);
   if (!infos) return infos.error();
   if (infos->front().error == kNoStream) {
@@ -280,33 +314,33 @@ Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects) {
   return {};
 }
 
-Result<std::optional<Finding>> examine(const Jet& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects,
                                        const Identity& known) {
   const auto plans = plans_of(subjects);
   if (auto checked = jet.check_server(); !checked) {
     if (checked.error().retryable) return checked.error();
-    return std::optional(Finding{.error = checked.error()});
+    return std::optional(Trouble{.error = checked.error()});
   }
   const auto infos = look_at(jet, plans);
   if (!infos) return infos.error();
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const std::string& name = plans[i].name;
     if ((*infos)[i].error == kNoStream)
-      return std::optional(Finding{.error = missing_stream(subjects.zone, name)});
+      return std::optional(Trouble{.error = missing_stream(subjects.zone, name)});
     if (text_of((*infos)[i].json, "created") != known.created.at(name))
-      return std::optional(Finding{
+      return std::optional(Trouble{
           .error = lost(subjects.zone, "its stream " + name + " was deleted and made anew")});
   }
   const auto uuid = read_uuid(jet, subjects);
   if (!uuid) return uuid.error();
   if (!*uuid || **uuid != known.uuid)
     return std::optional(
-        Finding{.error = lost(subjects.zone, "its UUID was " + known.uuid + " and is " +
+        Trouble{.error = lost(subjects.zone, "its UUID was " + known.uuid + " and is " +
                                                  (*uuid ? **uuid : std::string("gone")))});
   for (std::size_t i = 0; i < plans.size(); ++i)
     if (auto error = verify(plans[i], (*infos)[i].json))
-      return std::optional(Finding{.error = std::move(*error), .ours = true});
-  return std::optional<Finding>{};
+      return std::optional(Trouble{.error = std::move(*error), .ours = true});
+  return std::optional<Trouble>{};
 }
 
 }  // namespace once::store::nats

@@ -27,22 +27,36 @@ struct Identity {
   std::string uuid{};
   std::map<std::string, std::string> created{};  // by stream
   StoreTime last_write{};                        // to any of them, when it was opened
+  std::optional<Error> trouble{};                // in spite of which it was opened
 };
 
 // Makes what is missing of a zone that is not there yet, when `create`; looks at the rest. A zone is
 // there with its UUID, which is written last: from then on a stream that is missing was lost.
-Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool create);
+// Settings that lose tasks refuse it unless it is opened `as_it_is`.
+Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool create,
+                              bool as_it_is = false);
 
 // The stream that copies of others' messages lie in; only zones with queues on such streams have it.
 Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects);
 
-struct Finding {
+struct Trouble {
   Error error{};
   bool ours = false;  // it is still this zone: what was begun may be recorded
 };
 // Is it still that zone, and is nothing set that loses or repeats tasks? An error: that could not be
 // found out now.
-Result<std::optional<Finding>> examine(const Jet& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects,
                                        const Identity& known);
+
+// The zone's streams as they are, the copy stream only where there is one.
+struct StreamLook {
+  Plan plan{};
+  encoding::Json info{};  // as the server tells it
+};
+Result<std::vector<StreamLook>> look_at_streams(const Jet& jet, const Subjects& subjects);
+// All fields that are not as they must be.
+std::vector<Difference> edits_of(const StreamLook& stream);
+// What a field that somebody changed does to the tasks.
+std::string_view harm_of(std::string_view field);
 
 }  // namespace once::store::nats

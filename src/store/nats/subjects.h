@@ -18,6 +18,10 @@
 //   KV_once_<zone>_meta      $KV.once_<zone>_meta.queue.<queue>         definitions
 //                            $KV.once_<zone>_meta.zone, .retention
 //                            $KV.once_<zone>_meta.worker.<queue>.<generation>.<number>
+//                            $KV.once_<zone>_meta.past.<queue>.<generation>.<range>   totals of what
+//                                                                       retention took
+//                            $KV.once_<zone>_meta.gone.<range>          numbers of the log's stream that
+//                                                                       it took
 //
 // A queue's generation is random and made with it: a queue of the same name that comes later has
 // other records, wakes and consumers.
@@ -140,6 +144,15 @@ struct Subjects {
   std::string queue(std::string_view name) const { return meta("queue.") + token(name); }
   std::string worker_root(const KnownQueue& queue) const {
     return meta("worker.") + token(queue.definition.name) + "." + queue.generation + ".";
+  }
+  std::string past_root(const KnownQueue& queue) const {
+    return meta("past.") + token(queue.definition.name) + "." + queue.generation + ".";
+  }
+  std::string past(const KnownQueue& queue, std::uint64_t number) const {
+    return past_root(queue) + std::to_string(number / kRange);
+  }
+  std::string gone(std::uint64_t number) const {
+    return meta("gone.") + std::to_string(number / kRange);
   }
   // Where the server repeats what was written to a definition, once it is written.
   std::string news() const { return "once-news." + zone + ".>"; }

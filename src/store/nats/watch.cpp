@@ -14,6 +14,7 @@ Watch::~Watch() { exchange_.guard(nullptr); }
 
 void Watch::begin(Identity known, Duration every, std::function<void()> found) {
   known_ = std::move(known);
+  trouble_ = known_.trouble;
   every_ = every;
   found_ = std::move(found);
   exchange_.guard([this] {
@@ -59,7 +60,7 @@ void Watch::run(const std::stop_token& stop) {
 
 // Until it is known; an error: the connection is another one by now, or none. A cluster that is choosing leaders may not know its own streams for a moment:
 // what is not ours any more is so only when it stays so.
-Result<std::optional<Finding>> Watch::look(std::uint64_t connection, const std::stop_token& stop) {
+Result<std::optional<Trouble>> Watch::look(std::uint64_t connection, const std::stop_token& stop) {
   bool again = false;
   while (!stop.stop_requested() && exchange_.connection() == connection) {
     auto finding = examine(jet_, subjects_, known_);

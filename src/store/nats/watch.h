@@ -31,7 +31,7 @@ class Watch {
 
  private:
   void run(const std::stop_token& stop);
-  Result<std::optional<Finding>> look(std::uint64_t connection, const std::stop_token& stop);
+  Result<std::optional<Trouble>> look(std::uint64_t connection, const std::stop_token& stop);
   void pause(Duration time, const std::stop_token& stop);
 
   Exchange& exchange_;

@@ -93,6 +93,18 @@ void Connection::script(const std::string& sql) {
   if (code != SQLITE_OK) throw StatementFailure(statement_error(db_, code, path_));
 }
 
+void Connection::sync_log_once() {
+  if (log_synced_) return;
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  sqlite3_int64 size = 0;
+  int code = SQLITE_OK;
+  if (log && log->pMethods) code = log->pMethods->xFileSize(log, &size);
+  if (code == SQLITE_OK && size > 0) code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+  if (code != SQLITE_OK) throw StatementFailure(statement_error(nullptr, code, path_));
+  log_synced_ = true;
+}
+
 void Connection::checkpoint_on_close() {
   sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
 }

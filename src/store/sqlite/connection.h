@@ -100,6 +100,9 @@ class Connection {
   sqlite3* handle() { return db_; }
   const std::string& path() const { return path_; }
   void set_busy_wait(Duration wait) { sqlite3_busy_timeout(db_, static_cast<int>(wait.count())); }
+  // In a transaction, before anything that it sees is told. The first connection to a file takes from
+  // its log whatever is whole, also a commit whose sync failed or whose process was killed before it.
+  void sync_log_once();
   // Lets SQLite checkpoint when this connection is closed and is the file's last.
   void checkpoint_on_close();
 
@@ -108,6 +111,7 @@ class Connection {
 
   std::string path_;
   sqlite3* db_ = nullptr;
+  bool log_synced_ = false;
   std::unordered_map<const char*, sqlite3_stmt*> statements_;
 };
 

@@ -40,6 +40,7 @@ WriteTransaction::WriteTransaction(Database& database) : database_(database) {
   try {
     changes_before_ = sqlite3_total_changes64(db_->handle());
     zone = load_zone(*db_);
+    db_->sync_log_once();
     queues_ = database.queues(*db_, zone.queue_version);
     tallies_.resize(queues_->all().size());
     if (!database.clock_.this_boot(zone.time)) begin_boot();
@@ -141,6 +142,7 @@ ReadTransaction::ReadTransaction(Database& database)
       unrouted_ = query.integer(1);
     }
   }
+  db_->sync_log_once();
   queues_ = database.queues(*db_, version);
   now_ = database.clock_.now();
   holders_.emplace(*db_, database.presence_, database.clock_.boot_began());
@@ -157,7 +159,7 @@ ReadTransaction::~ReadTransaction() {
 Database::Database(std::string path, const SqliteOptions& options)
     : path_(std::move(path)),
       lock_wait_(options.lock_wait),
-      clock_(options.clock),
+      clock_(options.clock, options.boot_id),
       lock_(path_ + "-lock", path_),
       presence_(path_ + "-members", path_),
       notifier_(path_ + "-lock"),
@@ -187,8 +189,10 @@ Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
 Result<void> Database::start(Found found, bool create) {
   try {
     if (found == Found::something) {
+      lock_.show();
       auto reader = std::make_unique<Connection>(path_, Connection::Use::read, false, lock_wait_);
-      if (inspect(*reader) == Content::zone) {
+      const Content content = inspect(*reader);
+      if (content == Content::zone) {
         const ZoneRow zone = load_zone(*reader);
         uuid_ = load_uuid(*reader);
         if (clock_.this_boot(zone.time)) {
@@ -196,7 +200,7 @@ Result<void> Database::start(Found found, bool create) {
           give_back(std::move(reader));
           return {};
         }
-      } else if (!create) {
+      } else if (content == Content::nothing && !create) {
         return Error{.code = Code::not_found,
                      .message = path_ + " is empty, there is no zone in it: nothing was made"};
       }
@@ -205,9 +209,12 @@ Result<void> Database::start(Found found, bool create) {
       auto held = lock_.acquire(lock_wait_);
       if (!held) return held.error();
       writer_ = std::make_unique<Connection>(path_, Connection::Use::write, create, lock_wait_);
-      if (inspect(*writer_) == Content::nothing) {
+      if (const Content content = inspect(*writer_); content != Content::zone) {
         writer_->script("PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
-        create_schema(*writer_, clock_);
+        if (content == Content::nothing)
+          create_schema(*writer_, clock_);
+        else
+          upgrade_schema(*writer_);
         writer_->script("COMMIT");
       }
       lock_.follow_database();

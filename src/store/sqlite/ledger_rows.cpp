@@ -86,6 +86,17 @@ Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders) {
   return stored;
 }
 
+void show_record(Connection& db, const LedgerRow& from, HolderCheck& holders, Row& row) {
+  try {
+    row.stored = read_record(db, from, holders);
+  } catch (const Failure& failure) {
+    if (failure.error().code != Code::store_unusable) throw;
+    row.stored =
+        Stored{.record = {.state = from.state}, .revision = from.revision, .stamp = from.stamp};
+    row.damaged = true;
+  }
+}
+
 Spot find_spot(Connection& db, const KnownQueue& queue, const Address& at) {
   Spot spot{.at = at};
   switch (at.kind) {

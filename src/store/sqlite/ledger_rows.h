@@ -55,6 +55,8 @@ struct EntryRows {
 
 EntryRows read_rows(Connection& db, const KnownQueue& queue, Sequence sequence);
 Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders);
+// The same for people and totals: into the row, which says when it is damaged.
+void show_record(Connection& db, const LedgerRow& from, HolderCheck& holders, Row& row);
 
 // Where an address leads.
 struct Spot {

@@ -16,6 +16,11 @@ namespace once::store::sqlite {
 inline constexpr int kEntryColumns = 12;
 inline constexpr int kDelayColumn = 8;
 
+// The same without body and headers, for those who go through many.
+#define ONCE_LEAN_COLUMNS                                                                    \
+  "sequence, id, topic, NULL, digest, published_at, duplicates, appended_at, delay, lives, " \
+  "0, NULL"
+
 Entry entry_from(const Query& query);
 
 // Headers as bytes: "4:name5:value" for each, in order.

@@ -242,6 +242,9 @@ bool clear_removed(WriteTransaction& transaction) {
   clear(
       "DELETE FROM pending WHERE qid = ?1 AND sequence IN"
       " (SELECT sequence FROM pending WHERE qid = ?1 LIMIT ?2)");
+  clear(
+      "DELETE FROM past WHERE qid = ?1 AND hour IN (SELECT hour FROM past WHERE qid = ?1 LIMIT "
+      "?2)");
   if (deleted < kDeletedAtOnce) db.query("DELETE FROM removed WHERE qid = ?1").bind(qid).run();
   return false;
 }

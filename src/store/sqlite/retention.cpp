@@ -1,5 +1,6 @@
 // Forgetting: what the core allows, entry by entry. Looked for without the write lock, and decided
 // again with it.
+#include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
 
 namespace once::store::sqlite {
@@ -40,6 +41,11 @@ core::Forget decide(Connection& db, const QueueSet& queues, const Retention& age
   return core::may_forget(entry.stage, entry.since, standings, ages, now);
 }
 
+Entry read_entry(Connection& db, Sequence sequence) {
+  Query query = db.query("SELECT " ONCE_LEAN_COLUMNS " FROM log WHERE sequence = ?1");
+  return query.bind(sequence).step() ? entry_from(query) : Entry{};
+}
+
 void retire_body(WriteTransaction& transaction, const Aged& entry) {
   transaction.db()
       .query("UPDATE log SET body = NULL, stage = 1, stage_at = ?2 WHERE sequence = ?1")
@@ -47,18 +53,9 @@ void retire_body(WriteTransaction& transaction, const Aged& entry) {
       .run();
 }
 
-void add_to_past(Connection& db, const KnownQueue& queue, std::int64_t completed,
-                 std::int64_t cancelled, std::int64_t duplicate) {
-  db.query(
-        "UPDATE queue SET past_completed = past_completed + ?2,"
-        " past_cancelled = past_cancelled + ?3, past_duplicate = past_duplicate + ?4"
-        " WHERE qid = ?1")
-      .bind(queue.qid, completed, cancelled, duplicate)
-      .run();
-}
-
 // The entry is no more the queue's; only the totals of the past keep it.
-void leave_queue(WriteTransaction& transaction, const KnownQueue& queue, const Aged& entry) {
+void leave_queue(WriteTransaction& transaction, PastBook& past, const KnownQueue& queue,
+                 const Aged& entry) {
   Connection& db = transaction.db();
   const EntryRows rows = read_rows(db, queue, entry.sequence);
   if (!rows.standing()) return;
@@ -67,14 +64,15 @@ void leave_queue(WriteTransaction& transaction, const KnownQueue& queue, const A
   tally.changed = true;
   --tally.matched;
   --tally.states[static_cast<std::size_t>(state)];
-  add_to_past(db, queue, state == State::completed ? 1 : 0, state == State::cancelled ? 1 : 0,
-              state == State::duplicate ? 1 : 0);
+  Row row{.entry = read_entry(db, entry.sequence)};
+  show_record(db, *rows.standing(), transaction.holders(), row);
+  past.take_records(queue, row, transaction.now());
 }
 
-void drop_records(WriteTransaction& transaction, const Aged& entry) {
+void drop_records(WriteTransaction& transaction, PastBook& past, const Aged& entry) {
   Connection& db = transaction.db();
   for (const KnownQueue& queue : transaction.queues().all()) {
-    leave_queue(transaction, queue, entry);
+    leave_queue(transaction, past, queue, entry);
     if (!queue.by_id())
       db.query(
             "DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key ="
@@ -96,8 +94,7 @@ bool retire_alone(WriteTransaction& transaction, const KnownQueue& queue, const 
                   Retired& retired) {
   Connection& db = transaction.db();
   struct Ripe {
-    Place place{};
-    State state{};
+    LedgerRow row{};
     std::string key{};
   };
   std::vector<Ripe> ripe;
@@ -111,36 +108,40 @@ bool retire_alone(WriteTransaction& transaction, const KnownQueue& queue, const 
       const core::Standing standing{.state = static_cast<State>(query.integer(1)),
                                     .since = store_time(query.integer(2))};
       if (core::may_forget_alone(standing, ages, transaction.now()))
-        ripe.push_back({query.integer(0), standing.state, std::string(query.bytes(3))});
+        ripe.push_back(
+            {{.place = query.integer(0), .state = standing.state, .stamp = standing.since},
+             std::string(query.bytes(3))});
     }
   }
-  std::int64_t completed = 0;
+  PastBook past;
   for (const Ripe& record : ripe) {
+    Row row;
+    show_record(db, record.row, transaction.holders(), row);
+    past.take_records(queue, row, transaction.now());
     db.query("DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key = ?2")
         .bind(queue.qid, std::string_view(record.key))
         .run();
-    db.query("DELETE FROM ledger WHERE place = ?1").bind(record.place).run();
-    --transaction.tally(queue).states[static_cast<std::size_t>(record.state)];
-    if (record.state == State::completed) ++completed;
+    db.query("DELETE FROM ledger WHERE place = ?1").bind(record.row.place).run();
+    --transaction.tally(queue).states[static_cast<std::size_t>(record.row.state)];
   }
   if (ripe.empty()) return true;
   transaction.tally(queue).changed = true;
-  const auto taken = static_cast<std::int64_t>(ripe.size());
-  add_to_past(db, queue, completed, taken - completed, 0);
+  past.save(db);
   retired.records += ripe.size();
-  return taken < kAloneAtOnce;
+  return static_cast<std::int64_t>(ripe.size()) < kAloneAtOnce;
 }
 
-void forget_id(WriteTransaction& transaction, const Aged& entry) {
+void forget_id(WriteTransaction& transaction, PastBook& past, const Aged& entry) {
   Connection& db = transaction.db();
+  past.take_id(transaction.queues(), read_entry(db, entry.sequence));
   db.query("DELETE FROM ids WHERE id = (SELECT id FROM log WHERE sequence = ?1)")
       .bind(entry.sequence)
       .run();
   db.query("DELETE FROM log WHERE sequence = ?1").bind(entry.sequence).run();
 }
 
-void retire_one(WriteTransaction& transaction, const Retention& ages, Sequence sequence,
-                Retired& retired) {
+void retire_one(WriteTransaction& transaction, PastBook& past, const Retention& ages,
+                Sequence sequence, Retired& retired) {
   Aged entry;
   {
     Query query = transaction.db().query(
@@ -155,11 +156,11 @@ void retire_one(WriteTransaction& transaction, const Retention& ages, Sequence s
       ++retired.bodies;
       return;
     case core::Forget::records:
-      drop_records(transaction, entry);
+      drop_records(transaction, past, entry);
       ++retired.records;
       return;
     case core::Forget::id:
-      forget_id(transaction, entry);
+      forget_id(transaction, past, entry);
       ++retired.ids;
       return;
   }
@@ -239,8 +240,10 @@ Result<Meta::RetirePage> SqliteStore::retire(Sequence after, std::size_t limit) 
   if (looked->ripe.empty() && !looked->queue_removed) return page;
   const auto written = database_->write([&](WriteTransaction& transaction) {
     const Retention ages = load_retention(transaction.db());
+    PastBook past;
     for (const Sequence sequence : looked->ripe)
-      retire_one(transaction, ages, sequence, page.retired);
+      retire_one(transaction, past, ages, sequence, page.retired);
+    past.save(transaction.db());
     if (looked->queue_removed) clear_removed(transaction);
   });
   if (!written) return written.error();

@@ -105,6 +105,7 @@ class PageReader {
     TopicFilter own(queue.definition);
     for (const Sequence candidate : found) {
       if (candidate == sequence) continue;  // the other row of the same entry
+      if (filter_.up_to && candidate > filter_.up_to) return true;
       if (page.rows.size() == limit_) {
         page.more = true;
         return true;
@@ -138,9 +139,8 @@ class PageReader {
       }
       key = name;
       if (filter_.state && *filter_.state != record.state) continue;
-      Row row{.queue = queue.definition.name,
-              .key = name,
-              .stored = read_record(transaction.db(), record, transaction.holders())};
+      Row row{.queue = queue.definition.name, .key = name};
+      show_record(transaction.db(), record, transaction.holders(), row);
       if (!filter_.since || row.stored->record.since >= *filter_.since)
         page.rows.push_back(std::move(row));
     }
@@ -153,9 +153,7 @@ class PageReader {
     Row row{.queue = queue.definition.name};
     core::Stage stage{};
     {
-      Query query = db.query(
-          "SELECT sequence, id, topic, headers, digest, published_at, duplicates, appended_at,"
-          " delay, lives, 0, NULL, stage FROM log WHERE sequence = ?1");
+      Query query = db.query("SELECT " ONCE_LEAN_COLUMNS ", stage FROM log WHERE sequence = ?1");
       if (!query.bind(sequence).step()) return std::nullopt;
       const std::string_view topic = query.bytes(2);
       if (!own.matches(topic) || !topics_.matches(topic)) return std::nullopt;
@@ -171,7 +169,7 @@ class PageReader {
     // By the row's own word before its record is read: most are read for nothing else.
     if (standing) row.stored = Stored{.record = {.state = standing->state}};
     if (filter_.state && *filter_.state != state_of(row, transaction.now())) return std::nullopt;
-    if (standing) row.stored = read_record(db, *standing, transaction.holders());
+    if (standing) show_record(db, *standing, transaction.holders(), row);
     const Time since = standing ? row.stored->record.since : row.entry.published_at;
     if (filter_.since && since < *filter_.since) return std::nullopt;
     if (queue.by_id())

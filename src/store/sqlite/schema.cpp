@@ -11,15 +11,15 @@ namespace once::store::sqlite {
 namespace {
 
 constexpr std::int64_t kApplication = 0x4f6e6365;  // "Once"
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kOldest = 2;                // that can be upgraded
+constexpr std::int64_t kVersion = 3;
 
 // log      the tasks in commit order; stage: see core::Stage, stage_at in store time. delay, lives:
 //          see Append; NULL: none
 // ids      id -> sequence
 // queue    a queue, and what is counted of it. cursor: entries up to it have been handed over.
 //          tail: the last entry that is the queue's. matched: how many are; those without a ledger
-//          row are waiting. longest_lease: of all claims so far. Then the ledger rows by state, and
-//          how many such rows retention took.
+//          row are waiting. longest_lease: of all claims so far. Then the ledger rows by state
 // ledger   records; place: see ledger_rows.h. due: when the feed looks at it again. key: of a queue
 //          with a key template, and the name of a lone record
 // keys     key -> place. kind 0: of a queue with a key template, or that is a ledger alone; kind 1:
@@ -29,6 +29,8 @@ constexpr std::int64_t kVersion = 2;
 //          `woken`; handed: until when the last delivery that carried it is nobody else's
 // member   workers; file: where their presence is locked
 // removed  queues whose rows are still to be deleted
+// past     totals of what retention took, by the hour of publication
+// gone     sequences whose ids retention took, as ranges
 constexpr const char* kTables = R"(
 CREATE TABLE zone (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -84,10 +86,7 @@ CREATE TABLE queue (
   completed INTEGER NOT NULL DEFAULT 0,
   dead INTEGER NOT NULL DEFAULT 0,
   cancelled INTEGER NOT NULL DEFAULT 0,
-  duplicate INTEGER NOT NULL DEFAULT 0,
-  past_completed INTEGER NOT NULL DEFAULT 0,
-  past_cancelled INTEGER NOT NULL DEFAULT 0,
-  past_duplicate INTEGER NOT NULL DEFAULT 0
+  duplicate INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE ledger (
   place INTEGER PRIMARY KEY,
@@ -136,6 +135,33 @@ CREATE TABLE removed (
 ) STRICT;
 )";
 
+constexpr const char* kTablesOfThePast = R"(
+CREATE TABLE past (
+  qid INTEGER NOT NULL,
+  hour INTEGER NOT NULL,
+  totals BLOB NOT NULL,
+  PRIMARY KEY (qid, hour)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE gone (
+  first INTEGER PRIMARY KEY,
+  last INTEGER NOT NULL
+) STRICT;
+)";
+
+// From version 2, which kept fewer totals and used them nowhere.
+constexpr const char* kUpgrade = R"(
+ALTER TABLE queue DROP COLUMN past_completed;
+ALTER TABLE queue DROP COLUMN past_cancelled;
+ALTER TABLE queue DROP COLUMN past_duplicate;
+)";
+// What is not there by now was forgotten: nothing was written down about it then.
+constexpr const char* kGoneByNow = R"(
+INSERT INTO gone SELECT before + 1, sequence - 1 FROM
+  (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) AS before FROM
+    (SELECT sequence FROM log UNION ALL SELECT last_sequence + 1 FROM zone))
+  WHERE sequence > before + 1;
+)";
+
 std::string random_uuid() {
   std::array<std::uint8_t, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
@@ -162,14 +188,19 @@ Content inspect(Connection& db) {
     throw Failure(unusable(db.path() + " was made by a newer version of Once (format " +
                            std::to_string(version) + ", this one knows " +
                            std::to_string(kVersion) + "): nothing was changed; use that version"));
-  if (version < kVersion)
+  if (version < kOldest)
     throw Failure(unusable(db.path() + " has an unknown format (" + std::to_string(version) +
                            "): nothing was changed; restore a backup"));
-  return Content::zone;
+  return version < kVersion ? Content::older_zone : Content::zone;
+}
+
+void upgrade_schema(Connection& db) {
+  db.script(std::string(kUpgrade) + kTablesOfThePast + kGoneByNow +
+            "PRAGMA user_version=" + std::to_string(kVersion));
 }
 
 void create_schema(Connection& db, ZoneClock& clock) {
-  db.script(kTables);
+  db.script(std::string(kTables) + kTablesOfThePast);
   db.script("PRAGMA application_id=" + std::to_string(kApplication) +
             "; PRAGMA user_version=" + std::to_string(kVersion));
   const std::string uuid = random_uuid();

@@ -19,12 +19,14 @@ static_assert(number_of(State::scheduled) == 0 && number_of(State::waiting) == 1
               "these numbers are in every database");
 inline constexpr std::size_t kStates = 9;
 
-enum class Content { nothing, zone };
+enum class Content { nothing, older_zone, zone };
 
 // What the file is. Throws when it is somebody else's, or of a newer Once.
 Content inspect(Connection& db);
 // Makes the tables and the zone's row. With the write lock held.
 void create_schema(Connection& db, ZoneClock& clock);
+// Makes an older zone one of this version. With the write lock held.
+void upgrade_schema(Connection& db);
 
 // Counters never come from rowids: an emptied table would start again, below every cursor.
 struct ZoneRow {

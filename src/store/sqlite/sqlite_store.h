@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "once/zone.h"
 #include "store/store.h"
@@ -16,6 +17,7 @@ struct SqliteOptions {
   bool create = true;              // false: a missing database is not_found
   std::shared_ptr<Clock> clock{};  // shared with whoever moves it; null: the machine's
   Duration lock_wait{10'000};      // how long a write waits for its turn
+  std::string boot_id{};           // of the boot that this is; empty: what the machine says
 };
 
 Result<std::unique_ptr<Store>> open_sqlite(const SqliteOptions& options);

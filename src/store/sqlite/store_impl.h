@@ -1,5 +1,5 @@
 // The seam on SQLite. Its parts are in log.cpp, ledger.cpp, feed.cpp, queues.cpp, rows.cpp,
-// retention.cpp and membership.cpp.
+// retention.cpp, past.cpp, membership.cpp and doctor.cpp.
 #pragma once
 
 #include "store/sqlite/database.h"
@@ -16,14 +16,18 @@ class SqliteStore final : public Store {
   Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
                                   std::string_view filter) override;
   Result<std::optional<Entry>> find(std::string_view id) override;
+  Result<Inventory> inventory(Sequence after, std::size_t limit) override;
 
   std::vector<Result<Swapped>> swap(std::span<const Swap> items) override;
   std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) override;
+  Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
+
+  Result<Examination> examine(const DoctorOptions& options) override;
 
   std::string uuid() override { return database_->uuid(); }
   StoreTime now() override { return database_->clock().now(); }
@@ -40,11 +44,24 @@ class SqliteStore final : public Store {
   Result<Retention> retention() override;
   Result<void> set_retention(const Retention& ages) override;
   Result<RetirePage> retire(Sequence after, std::size_t limit) override;
+  Result<core::Past> past(std::string_view queue) override;
 
  private:
   Result<Retired> retire_ledgers();  // of queues that are ledgers alone
 
   std::shared_ptr<Database> database_;  // shared with the memberships, which may outlive the store
+};
+
+// What retention takes in one transaction, for the audit; written by save().
+class PastBook {
+ public:
+  void take_records(const KnownQueue& queue, const Row& row, StoreTime now);
+  void take_id(const QueueSet& queues, const Entry& entry);
+  void save(Connection& db);
+
+ private:
+  std::map<std::pair<std::int64_t, std::int64_t>, Totals> hours_;  // by qid and hour
+  core::Sequences gone_;
 };
 
 // Deletes rows of removed queues, a page at a time; true: that was all.

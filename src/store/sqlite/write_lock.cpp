@@ -191,6 +191,8 @@ Error WriteLock::took_too_long(Duration wait) const {
           .retryable = true};
 }
 
+void WriteLock::show() { fd_ = FileDescriptor(open(file_.c_str(), O_RDWR | O_CLOEXEC)); }
+
 void WriteLock::follow_database() { sqlite::follow_database(fd_, database_); }
 
 }  // namespace once::store::sqlite

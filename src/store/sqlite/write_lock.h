@@ -58,6 +58,9 @@ class WriteLock {
 
   // Any thread. Waits that long at most; the error then names the process that holds the lock.
   Result<Held> acquire(Duration wait);
+  // Has the lock file open from now on, if it is there: another process sees by it that this one
+  // keeps to the lock. Before any other thread comes.
+  void show();
   // Gives the lock file the database's mode and group, once the database has been made. Only with
   // the lock held.
   void follow_database();

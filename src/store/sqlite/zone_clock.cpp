@@ -17,8 +17,11 @@ std::string machine_boot_id() {
 
 }  // namespace
 
-ZoneClock::ZoneClock(std::shared_ptr<Clock> clock)
-    : clock_(std::move(clock)), boot_id_(clock_ ? "virtual" : machine_boot_id()) {}
+ZoneClock::ZoneClock(std::shared_ptr<Clock> clock, std::string boot_id)
+    : clock_(std::move(clock)),
+      boot_id_(!boot_id.empty() ? std::move(boot_id)
+               : clock_         ? "virtual"
+                                : machine_boot_id()) {}
 
 std::int64_t ZoneClock::since_boot() const {
   if (clock_) return clock_->now().time_since_epoch().count();

@@ -23,7 +23,8 @@ struct BootTime {
 // Any thread may call.
 class ZoneClock {
  public:
-  explicit ZoneClock(std::shared_ptr<Clock> clock);
+  // No clock and an empty boot id: the machine's.
+  ZoneClock(std::shared_ptr<Clock> clock, std::string boot_id);
 
   core::StoreTime now();
   Time wall() const;

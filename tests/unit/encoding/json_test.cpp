@@ -215,5 +215,15 @@ TEST(Json, Tree) {
   EXPECT_NE(*parse_json("\"\""), *parse_json("[]"));
 }
 
+TEST(JsonIntegers, WhatAServerTellsOfItselfMayBeRounded) {
+  const std::string text = R"({"pause_remaining":2207519999999999999})";
+  EXPECT_FALSE(parse_json(text));
+  const auto read = parse_json(text, Integers::rounded);
+  ASSERT_TRUE(read);
+  EXPECT_NEAR(read->member("pause_remaining")->number(), 2.20752e18, 1e12);
+  EXPECT_FALSE(parse_json("[1e999]", Integers::rounded))
+      << "what no double comes near is no number";
+}
+
 }  // namespace
 }  // namespace once::encoding

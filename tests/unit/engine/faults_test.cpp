@@ -100,6 +100,17 @@ TEST(Faults, ARefusalAfterALostAnswerLeavesItInDoubt) {
   EXPECT_TRUE(receipt.error().in_doubt);
 }
 
+TEST(Faults, WhatALostAnswerHidIsCountedOnce) {
+  World world(
+      FaultPlan{}.on(Seam::fetch, 1, Fault::answer_lost).on(Seam::swap, 1, Fault::answer_lost));
+  ASSERT_TRUE(world.publish(1).front());
+  const auto worker = world.worker();
+  EXPECT_TRUE(worker->run_one().value());
+  EXPECT_EQ(worker->metrics().claims, 1U);
+  EXPECT_EQ(worker->metrics().completed, 1U);
+  EXPECT_EQ(worker->metrics().fenced, 0U);
+}
+
 TEST(Faults, ALostCompletionIsReadBackAndNotRepeated) {
   World world(FaultPlan{}.on(Seam::swap, 1, Fault::answer_lost));
   ASSERT_TRUE(world.publish(1).front());

@@ -142,8 +142,8 @@ TEST(Keeper, WritesNothingMoreOnceTheTimeIsUp) {
                std::chrono::steady_clock::now() < give_up)
           std::this_thread::yield();
         before = world.store.calls(Seam::swap);
-        std::this_thread::sleep_for(3 *
-                                    world.definition.lease);  // time for more, if there were any
+        // That nothing comes can only be seen by giving it the time to come.
+        std::this_thread::sleep_for(3 * world.definition.lease);
         after = world.store.calls(Seam::swap);
         return {.outcome = Outcome::failed("at last")};
       },

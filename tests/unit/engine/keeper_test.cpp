@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "core/decide.h"
 #include "store/memory/memory_store.h"
 #include "support/faulty_store.h"
@@ -18,7 +20,7 @@ using once::testing::Seam;
 
 class KeeperStart : public ::testing::Test {
  protected:
-  KeeperStart() {
+  explicit KeeperStart(Duration timeout = {}) : queue_(queue(timeout)) {
     store_.add_queue(queue_).value();
     flight_.address = {.queue = queue_.name, .key = "a"};
     flight_.nonce.bytes.fill(1);
@@ -40,7 +42,11 @@ class KeeperStart : public ::testing::Test {
   // As if the answer to its claim had taken longer than the lease.
   void let_the_lease_end() { flight_.renewed_at = scheduler_->now() - queue_.lease; }
 
-  const Queue queue_{.name = "q", .lease = 1h, .ledger = true};
+  static Queue queue(Duration timeout) {
+    return {.name = "q", .lease = 1h, .timeout = timeout, .ledger = true};
+  }
+
+  const Queue queue_;
   FaultyStore store_{store::open_memory(nullptr)};
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
   Scribe scribe_{store_, core::policy_of(queue_)};
@@ -52,6 +58,18 @@ TEST_F(KeeperStart, BeginsWhatIsHeldWithoutAWrite) {
   const core::Revision before = flight_.stored.revision;
   EXPECT_TRUE(keeper_.start(flight_));
   EXPECT_EQ(stored().revision, before);
+}
+
+TEST_F(KeeperStart, LetsOneThatHasStartedRunOnlyWhileItIsItsOwn) {
+  ASSERT_TRUE(keeper_.start(flight_));
+  EXPECT_TRUE(keeper_.may_run(flight_));
+  core::Stored taken = stored();
+  taken.record.nonce.bytes.fill(2);
+  const store::Swap swap{.at = flight_.address, .expected = taken.revision, .record = taken.record};
+  ASSERT_TRUE(store_.inner().swap(std::span(&swap, 1)).front().value().written);
+  let_the_lease_end();
+  EXPECT_FALSE(keeper_.may_run(flight_));
+  EXPECT_EQ(flight_.stopped, Stopped::lost);
 }
 
 TEST_F(KeeperStart, RenewsALeaseThatIsOverBeforeItBegins) {
@@ -77,6 +95,42 @@ TEST_F(KeeperStart, DoesNotBeginWhatItCannotRenew) {
   let_the_lease_end();
   EXPECT_FALSE(keeper_.start(flight_));
   store_.set_plan({});
+}
+
+class KeeperTimeout : public KeeperStart {
+ protected:
+  KeeperTimeout() : KeeperStart(100ms) {}
+};
+
+TEST_F(KeeperTimeout, LetsNothingRunWhoseTimeIsUp) {
+  ASSERT_TRUE(keeper_.start(flight_));
+  flight_.started_at = scheduler_->now() - 2h;
+  let_the_lease_end();
+  EXPECT_FALSE(keeper_.may_run(flight_));
+  EXPECT_EQ(flight_.stopped, Stopped::timed_out);
+}
+
+TEST_F(KeeperTimeout, RenewsALeaseThatItCutShortBeforeItBegins) {
+  let_the_lease_end();
+  ASSERT_TRUE(keeper_.start(flight_));
+  flight_.started_at.reset();
+  const core::Stored before = stored();
+  ASSERT_LT(before.record.lease, 2s);
+  flight_.renewed_at -= before.record.lease;
+  EXPECT_TRUE(keeper_.start(flight_));
+  EXPECT_GT(stored().revision, before.revision);
+}
+
+TEST_F(KeeperTimeout, KeepsALeaseThatItCutShortUntilTheHandlerBegins) {
+  const core::Revision before = flight_.stored.revision;
+  let_the_lease_end();
+  keeper_.watch(flight_);
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (stored().revision.value < before.value + 3 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_GE(stored().revision.value, before.value + 3);
+  Flight* const watched = &flight_;
+  keeper_.unwatch(std::span(&watched, 1));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // nothing is completed twice.
 #include <gmock/gmock.h>
 
-#include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -35,6 +35,17 @@ class NatsClusterFaults : public ::testing::Test {
   static Result<std::unique_ptr<Store>> open(const testing::NatsCluster& cluster) {
     return open_nats({.servers = cluster.urls(), .zone = "test"});
   }
+  // A cluster that misses a node may be busy with itself for a while, and tells nobody when it is not
+  // any more: it is asked again.
+  template <class Call>
+  static auto until_answered(Call call) {
+    const auto deadline = steady_clock::now() + kSoon;
+    while (true) {
+      auto answer = call();
+      if (answer || steady_clock::now() > deadline) return std::move(answer).value();
+      std::this_thread::sleep_for(50ms);
+    }
+  }
   static std::uint64_t replicas_of(const encoding::Json& info) {
     const encoding::Json* cluster = info.member("cluster");
     const encoding::Json* others = cluster ? cluster->member("replicas") : nullptr;
@@ -63,11 +74,7 @@ TEST_F(NatsClusterFaults, AClusterThatIsNotCompleteGetsNoZoneWithFewerReplicas) 
   EXPECT_EQ(early.error().code, Code::store_unavailable);
   EXPECT_TRUE(early.error().retryable);
   cluster.start(2);
-  auto store = open(cluster);
-  for (const auto deadline = steady_clock::now() + kSoon;
-       !store && store.error().retryable && steady_clock::now() < deadline; store = open(cluster))
-    std::this_thread::sleep_for(100ms);
-  ASSERT_TRUE(store) << store.error().message;
+  const auto store = until_answered([&] { return open(cluster); });
   EXPECT_EQ(replicas_of(cluster.ask(std::string("STREAM.INFO.") + kLog)), 3U);
 }
 
@@ -103,25 +110,14 @@ class NatsClusterAtWork : public NatsClusterFaults {
     zone_.reset();
   }
 
-  // A cluster that lost a node may be busy with itself for a while.
-  template <class Call>
-  static auto until_answered(Call call) {
-    const auto deadline = steady_clock::now() + kSoon;
-    while (true) {
-      auto answer = call();
-      if (answer || steady_clock::now() > deadline) return std::move(answer).value();
-      std::this_thread::sleep_for(50ms);
-    }
-  }
   Zone open_zone() {
     return until_answered([&] { return Zone::open(cluster_->url() + "/test"); });
   }
   testing::NatsCluster& cluster() { return *cluster_; }
-  std::size_t published() const { return published_; }
   void wait_for_published(std::size_t count) {
-    const auto deadline = steady_clock::now() + kSoon;
-    while (published_ < count && steady_clock::now() < deadline) std::this_thread::sleep_for(5ms);
-    ASSERT_GE(published_, count);
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(more_published_.wait_for(lock, kSoon, [&] { return published_ >= count; }))
+        << published_;
   }
 
   // Every task is completed, once, and every run is an attempt that is written down.
@@ -129,13 +125,13 @@ class NatsClusterAtWork : public NatsClusterFaults {
     wait_for_published(kTasks);
     const Zone zone = open_zone();
     const auto deadline = steady_clock::now() + kSoon;
-    std::uint64_t completed = 0;
-    while (completed < kTasks && steady_clock::now() < deadline) {
+    const auto completed = [&] {
+      return until_answered([&] { return zone.status(); }).queues.at(0).tasks.at(State::completed);
+    };
+    // A count is looked at: nobody is told when it changes.
+    while (completed() < kTasks && steady_clock::now() < deadline)
       std::this_thread::sleep_for(50ms);
-      const auto status = zone.status();
-      if (status) completed = status->queues.at(0).tasks.at(State::completed);
-    }
-    EXPECT_EQ(completed, kTasks);
+    EXPECT_EQ(completed(), kTasks);
     std::set<std::string> ids;
     for (std::uint64_t after = 0; true;) {
       const auto page = until_answered([&] { return zone.log(after, 500); });
@@ -168,7 +164,9 @@ class NatsClusterAtWork : public NatsClusterFaults {
           return;
         }
       }
+      const std::lock_guard lock(mutex_);
       ++published_;
+      more_published_.notify_all();
     }
   }
 
@@ -176,8 +174,9 @@ class NatsClusterAtWork : public NatsClusterFaults {
   std::optional<Zone> zone_;
   std::optional<Worker> worker_;
   std::mutex mutex_;
-  std::map<std::string, std::size_t> runs_;
-  std::atomic<std::size_t> published_{0};
+  std::condition_variable more_published_;
+  std::map<std::string, std::size_t> runs_;  // guarded by mutex_
+  std::size_t published_ = 0;                // guarded by mutex_
   std::jthread working_;
   std::jthread publishing_;
 };
@@ -203,7 +202,7 @@ TEST_F(NatsClusterAtWork, ANodeThatStopsPastTheLeaseAndComesBackChangesNothing) 
   cluster().node(leader).pause();
   const auto lease_over = steady_clock::now() + 4s;
   wait_for_published(120);
-  std::this_thread::sleep_until(lease_over);
+  std::this_thread::sleep_until(lease_over);  // no condition: the lease's time must have passed
   cluster().node(leader).resume();
   expect_each_once();
 }

@@ -149,7 +149,7 @@ TEST_F(NatsPermissions, AWorkerDoesNothingElse) {
   refused(zone.publish(task("b")), "once.main.log.b.orders.new");
   refused(zone.set_retention({}), "$KV.once_main_meta.retention");
   as("admin").set_retention({.bodies = 1ms, .records = 1ms, .ids = 1ms}).value();
-  refused(zone.retire(), "once-old.main.0.1");
+  refused(zone.retire(), "$KV.once_main_meta.gone.0");
   EXPECT_TRUE(as("auditor").log(0, 10).value().at(0).body) << "nothing is lost by that";
 }
 
@@ -246,7 +246,10 @@ TEST_F(NatsPermissions, TheAuditorReadsAndNothingElse) {
   EXPECT_THAT(zone.log(0, 10).value(), SizeIs(2));
   EXPECT_EQ(zone.wait("a", "work", 10s).value().result().text(), "17");
   EXPECT_TRUE(zone.retention());
+  EXPECT_TRUE(zone.audit().value().discrepancies.empty());
   EXPECT_TRUE(zone.queues());
+  for (const Finding& finding : zone.doctor().value().findings)
+    EXPECT_TRUE(finding.code != "not_permitted" && finding.code != "unreadable") << finding.what;
 
   refused(zone.publish(task("c")), "once.main.log.c.orders.new");
   refused(zone.add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");

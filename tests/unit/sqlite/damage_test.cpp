@@ -79,7 +79,17 @@ TEST_F(Damage, WhoAsksForTheRecordHearsTheError) {
   const auto answer = std::move(store_->get(std::span(&at, 1)).front());
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::store_unusable);
-  EXPECT_FALSE(store_->rows({.queue = "work"}, nullptr, 10));
+}
+
+TEST_F(Damage, ARecordThatCannotBeReadIsShownAsThat) {
+  release("a");
+  release("b");
+  damage_record("a");
+  const auto rows = store_->rows({.queue = "work"}, nullptr, 10).value().rows;
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_TRUE(rows[0].damaged);
+  EXPECT_EQ(state_of(rows[0], store_->now()), State::retrying);
+  EXPECT_FALSE(rows[1].damaged);
 }
 
 TEST_F(Damage, ARecordThatIsMendedIsHandedOverALeaseLater) {

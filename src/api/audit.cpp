@@ -1,0 +1,12 @@
+#include "once/audit.h"
+
+#include "api/zone_impl.h"
+#include "engine/auditor.h"
+
+namespace once::inline v1 {
+
+Result<Audit> Zone::audit(const AuditOptions& options) const {
+  return engine::Auditor(*impl_->store, options).run();
+}
+
+}  // namespace once::inline v1

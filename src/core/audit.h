@@ -1,0 +1,45 @@
+// What a task counts for in an audit, whether its record holds together, and what is kept of it when
+// retention takes it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/record.h"
+#include "core/sequences.h"
+#include "once/audit.h"
+
+namespace once::core {
+
+// Whole hours since 1970: the smallest period that an audit tells apart.
+std::int64_t hour_of(Time time);
+Time begin_of_hour(std::int64_t hour);
+
+// A task as its queue has it.
+struct Accounted {
+  State state = State::waiting;
+  const Record* record = nullptr;  // null: never claimed
+  std::optional<Time> ready{};     // when it was published, or its not-before; none: not known
+};
+// Counts it. Answers what its record contradicts itself in; empty: nothing.
+std::string account(const Accounted& task, Totals& into);
+
+// Totals by the hour of publication.
+using Hours = std::map<std::int64_t, Totals>;
+
+// What retention took of a range of tasks, for a store that cannot delete them and count them in one
+// write: it writes this first. What is taken twice counts once.
+struct Past {
+  Sequences records{};  // whose records went
+  Sequences ids{};      // whose ids went
+  Hours hours{};
+  bool damaged = false;  // what was counted before could not be read
+
+  void take_records(std::uint64_t number, Time published, const Accounted& task);
+  void take_id(std::uint64_t number, Time published, std::uint64_t duplicates);
+
+  friend bool operator==(const Past&, const Past&) = default;
+};
+
+}  // namespace once::core

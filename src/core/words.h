@@ -1,0 +1,16 @@
+// Counts, sizes and lengths of time as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "once/task.h"
+
+namespace once::core {
+
+std::string counted(std::uint64_t number, std::string_view noun);  // "1 task", "3 tasks"
+std::string size_text(std::uint64_t bytes);                        // "12 KB", "3.4 GB"
+std::string time_text(Duration time);  // "80 ms", "12 s", "5 min", "7 h", "3 days"
+
+}  // namespace once::core

@@ -1,0 +1,37 @@
+// What the settings of streams, consumers, accounts and servers put at risk. Pure: values as the server
+// tells them in, findings out.
+#pragma once
+
+#include <vector>
+
+#include "encoding/json.h"
+#include "store/nats/streams.h"
+
+namespace once::store::nats {
+
+using Findings = std::vector<once::Finding>;
+
+// A stream of the zone's own.
+Findings judge_own_stream(const StreamLook& stream);
+// Whatever holds for any stream: replicas, their state, room.
+Findings judge_replicas(const std::string& stream, const encoding::Json& info, bool foreign);
+// A stream that others publish to, hardest: nothing of it is ours.
+Findings judge_foreign_stream(const Queue& queue, const encoding::Json& info);
+// A consumer of ours against what it must be.
+Findings judge_own_consumer(const Queue& queue, const Plan& plan, const encoding::Json& info);
+// Another's on a stream that a queue is on.
+Findings judge_other_consumer(const Queue& queue, const encoding::Json& consumer);
+// What the queue was never handed because the stream had dropped it.
+Findings judge_dropped(const Queue& queue, const encoding::Json& stream,
+                       const encoding::Json& consumer);
+Findings judge_account(const encoding::Json& info);
+// This machine's clock against the server's.
+Findings judge_clock(Duration apart);
+// What a server says of itself at its monitoring port (/varz).
+Findings judge_server(const std::string& address, const encoding::Json& varz,
+                      std::vector<std::string>& checked);
+
+// How long all attempts of a task may take until it is a dead letter.
+Duration retry_schedule(const Queue& queue);
+
+}  // namespace once::store::nats

@@ -1,0 +1,39 @@
+// What the tasks of a simulation do: effects outside, durable steps, and every way in which a handler
+// can end: by a word, by throwing, too late, not at all, or with its process.
+#pragma once
+
+#include "engine/assignment.h"
+#include "simulation/witness.h"
+
+namespace once::sim {
+
+class Handlers {
+ public:
+  Handlers(Process& process, Witness& witness, const Queue& queue, int steps, const bool& calm)
+      : process_(process), witness_(witness), queue_(queue), steps_(steps), calm_(calm) {}
+
+  engine::Report handle(const engine::Assignment& assignment);
+  engine::Report probe(const engine::Assignment& assignment);
+
+ private:
+  enum class End { well, over, fails };
+
+  Outcome outcome(const engine::Assignment& assignment);
+  // False: it is to end now, or its process is dead.
+  bool work(const engine::Assignment& assignment, Duration how_long);
+  End run_steps(const engine::Assignment& assignment);
+  End step(const engine::Assignment& assignment, const std::string& name);
+  End run(const engine::Assignment& assignment, const std::string& name);
+  End record(const engine::Assignment& assignment, const std::string& name);
+  End over(const engine::Assignment& assignment);
+  bool rarely(double probability) { return !calm_ && random().chance(probability); }
+  Random& random() { return process_.world().random(); }
+
+  Process& process_;
+  Witness& witness_;
+  const Queue& queue_;
+  const int steps_;
+  const bool& calm_;  // nothing goes wrong any more
+};
+
+}  // namespace once::sim
