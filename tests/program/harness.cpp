@@ -74,16 +74,6 @@ engine::Report Running::report() {
   return *report_;
 }
 
-// By looking again and again: of processes that are not its children the kernel tells nobody.
-bool eventually(const std::function<bool()>& condition) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{10};
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds{2});
-  }
-  return true;
-}
-
 bool alive(pid_t pid) {
   const auto all = engine::processes();
   return std::any_of(all.begin(), all.end(), [&](const engine::Process& process) {

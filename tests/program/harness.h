@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/program.h"
+#include "support/eventually.h"
 #include "support/temp_folder.h"
 
 namespace once::testing {
@@ -57,9 +58,6 @@ class Running {
   std::optional<engine::Report> report_{};
   std::jthread thread_{};
 };
-
-// True as soon as the condition is; false when it is not within a time that only a failure takes.
-bool eventually(const std::function<bool()>& condition);
 
 bool alive(pid_t pid);  // a zombie is not
 pid_t parent_of(pid_t pid);

@@ -16,24 +16,18 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/eventually.h"
+
 namespace once::testing {
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr std::chrono::seconds kComesUp{30};
-constexpr std::chrono::milliseconds kLook{5};
 constexpr Duration kOneQuestion{1'000};
 
 // By looking again and again: a server says to nobody that it is ready, or that it follows a leader.
 template <class Condition>
 bool comes_true(Condition condition) {
-  const auto deadline = steady_clock::now() + kComesUp;
-  while (!condition()) {
-    if (steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kLook);
-  }
-  return true;
+  return testing::eventually(condition, kComesUp);
 }
 
 std::string content_of(const std::filesystem::path& file) {

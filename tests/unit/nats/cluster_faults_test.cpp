@@ -11,6 +11,7 @@
 
 #include "once/zone.h"
 #include "store/nats/nats_store.h"
+#include "support/eventually.h"
 #include "support/nats_server.h"
 
 namespace once::store::nats {
@@ -124,13 +125,10 @@ class NatsClusterAtWork : public NatsClusterFaults {
   void expect_each_once() {
     wait_for_published(kTasks);
     const Zone zone = open_zone();
-    const auto deadline = steady_clock::now() + kSoon;
     const auto completed = [&] {
       return until_answered([&] { return zone.status(); }).queues.at(0).tasks.at(State::completed);
     };
-    // A count is looked at: nobody is told when it changes.
-    while (completed() < kTasks && steady_clock::now() < deadline)
-      std::this_thread::sleep_for(50ms);
+    EXPECT_TRUE(testing::eventually([&] { return completed() >= kTasks; }, kSoon));
     EXPECT_EQ(completed(), kTasks);
     std::set<std::string> ids;
     for (std::uint64_t after = 0; true;) {

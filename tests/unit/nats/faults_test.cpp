@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "support/eventually.h"
 #include "support/tcp_proxy.h"
 #include "unit/nats/nats_world.h"
 
@@ -38,12 +39,7 @@ class NatsFaults : public NatsWorld {
   }
   template <class Condition>
   static bool comes_true(Condition condition) {
-    const auto deadline = steady_clock::now() + kSoon;
-    while (!condition()) {
-      if (steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(10ms);
-    }
-    return true;
+    return testing::eventually(condition, kSoon);
   }
   // Appends until the answer is final: told that it cannot be, or accepted.
   Result<Appended> append_until_final(const Append& item) {
