@@ -34,6 +34,7 @@ class Body {
   friend bool operator==(const Body&, const Body&) = default;
 
  private:
+  friend struct StoredBody;
   std::string text_ = "null";
   bool json_ = true;
 };

@@ -11,7 +11,20 @@ bool done(State state) {
   return state == State::completed || state == State::cancelled || state == State::duplicate;
 }
 
+Duration age_of(Stage stage, const Retention& ages) {
+  switch (stage) {
+    case Stage::whole: return ages.bodies;
+    case Stage::body_retired: return ages.records;
+    case Stage::records_dropped: break;
+  }
+  return ages.ids;
+}
+
 }  // namespace
+
+bool old_enough(Stage stage, StoreTime since, const Retention& ages, StoreTime now) {
+  return now - since >= age_of(stage, ages);
+}
 
 Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standings,
                   const Retention& ages, StoreTime now) {
@@ -20,12 +33,11 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
     if (!done(standing.state)) return Forget::nothing;
     since = std::max(since, standing.since);
   }
-  const Duration age = now - since;
+  if (!old_enough(stage, since, ages, now)) return Forget::nothing;
   switch (stage) {
-    case Stage::whole:
-      return !standings.empty() && age >= ages.bodies ? Forget::body : Forget::nothing;
-    case Stage::body_retired: return age >= ages.records ? Forget::records : Forget::nothing;
-    case Stage::records_dropped: return age >= ages.ids ? Forget::id : Forget::nothing;
+    case Stage::whole: return standings.empty() ? Forget::nothing : Forget::body;
+    case Stage::body_retired: return Forget::records;
+    case Stage::records_dropped: return Forget::id;
   }
   return Forget::nothing;
 }

@@ -21,6 +21,9 @@ struct Standing {
 Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standings,
                   const Retention& ages, StoreTime now);
 
+// False: too young, whatever its queues say.
+bool old_enough(Stage stage, StoreTime since, const Retention& ages, StoreTime now);
+
 // The same for a record without an entry, of a queue that is a ledger alone.
 bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now);
 

@@ -1,6 +1,7 @@
 // A task's body, and the canonical form as the public API gives it.
 #include "encoding/dot_path.h"
 #include "encoding/json.h"
+#include "encoding/stored_body.h"
 #include "encoding/utf8.h"
 #include "once/json.h"
 #include "once/task.h"
@@ -21,6 +22,12 @@ Body Body::bytes(std::string bytes) {
   Body body;
   body.text_ = std::move(bytes);
   body.json_ = false;
+  return body;
+}
+
+Body StoredBody::json(std::string text) {
+  Body body;
+  body.text_ = std::move(text);
   return body;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "encoding/stored_body.h"
 #include "store/sqlite/failure.h"
 
 namespace once::store::sqlite {
@@ -65,13 +66,9 @@ Entry entry_from(const Query& query) {
   if (digest.size() != entry.digest.bytes.size()) damaged("digest");
   std::copy(digest.begin(), digest.end(), entry.digest.bytes.begin());
   if (query.null(11)) return entry;
-  if (query.integer(10) == 0) {
-    entry.body = Body::bytes(std::string(query.bytes(11)));
-  } else if (auto body = Body::json(query.bytes(11))) {
-    entry.body = std::move(*body);
-  } else {
-    damaged("body");
-  }
+  std::string body(query.bytes(11));
+  entry.body =
+      query.integer(10) == 0 ? Body::bytes(std::move(body)) : StoredBody::json(std::move(body));
   return entry;
 }
 

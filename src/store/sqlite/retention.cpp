@@ -224,7 +224,8 @@ Result<Meta::RetirePage> SqliteStore::retire(Sequence after, std::size_t limit) 
       }
       const Aged entry = aged_from(query);
       found.next = entry.sequence;
-      if (decide(db, transaction.queues(), ages, transaction.now(), entry) != core::Forget::nothing)
+      if (core::old_enough(entry.stage, entry.since, ages, transaction.now()) &&
+          decide(db, transaction.queues(), ages, transaction.now(), entry) != core::Forget::nothing)
         found.ripe.push_back(entry.sequence);
     }
     if (!query.step()) found.next = {};
