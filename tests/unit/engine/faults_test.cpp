@@ -140,6 +140,28 @@ TEST(Faults, AClaimWhoseAnswerIsLostBesideOthersRunsOnceLikeThem) {
   }
 }
 
+// It takes one of the worker's places, or there would be more tasks running than the queue allows.
+TEST(Faults, WhatMayHaveBeenClaimedCountsAsClaimedUntilItIsKnown) {
+  World world(FaultPlan{}
+                  .on(Seam::fetch, 1, Fault::answer_lost)
+                  .on(Seam::read, 1, Fault::fails)
+                  .on(Seam::read, 2, Fault::fails),
+              {.name = "q", .topic = "t", .max_running = 1});
+  for (const auto& receipt : world.publish(2)) ASSERT_TRUE(receipt);
+  const auto worker = world.worker();
+  for (int i = 0; i < 2; ++i) {
+    const auto ran = worker->run_one();
+    ASSERT_FALSE(ran);
+    EXPECT_TRUE(ran.error().retryable);
+    EXPECT_EQ(world.store.inner().counts("q").value().tasks[State::running], 1U);
+  }
+  EXPECT_TRUE(worker->run_one().value());
+  EXPECT_EQ(world.runs, (std::map<std::string, int>{{"0", 1}}));
+  EXPECT_TRUE(worker->run_one().value());
+  EXPECT_EQ(world.runs, (std::map<std::string, int>{{"0", 1}, {"1", 1}}));
+  EXPECT_EQ(world.record("0").claims, 1U);
+}
+
 // A thousand tasks through a store in which a tenth of all calls goes wrong, seed by seed.
 TEST(Faults, NothingIsLostOrCompletedTwiceHoweverTheStoreFails) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
