@@ -162,6 +162,35 @@ TEST(Faults, WhatMayHaveBeenClaimedCountsAsClaimedUntilItIsKnown) {
   EXPECT_EQ(world.record("0").claims, 1U);
 }
 
+TEST(Faults, BesideWhatMayHaveBeenClaimedOnlyTheOtherSlotsAreUsed) {
+  FaultPlan plan;
+  plan.on(Seam::fetch, 1, Fault::answer_lost);
+  for (std::uint64_t call = 1; call <= 3; ++call) plan.on(Seam::read, call, Fault::fails);
+  World world(plan, {.name = "q", .topic = "t", .max_running = 2});
+  ASSERT_TRUE(world.publish(1).front());
+  std::uint64_t most = 0;
+  const auto worker = Worker::make(world.store, *world.scheduler,
+                                   {.queue = world.definition,
+                                    .handler = [&](const Assignment& assignment) -> Report {
+                                      std::lock_guard lock(world.mutex);
+                                      ++world.runs[assignment.task.id];
+                                      auto counts = world.store.inner().counts("q").value();
+                                      most = std::max(most, counts.tasks[State::running]);
+                                      return {.outcome = Outcome::completed()};
+                                    },
+                                    .concurrency = 2,
+                                    .name = "w",
+                                    .on_store =
+                                        [&](const std::optional<Error>& trouble) {
+                                          if (trouble) world.publish(3);  // the first is there
+                                        }})
+                          .value();
+  ASSERT_TRUE(worker->run(Worker::Until::empty, {}));
+  EXPECT_EQ(world.runs, (std::map<std::string, int>{{"0", 1}, {"1", 1}, {"2", 1}}));
+  EXPECT_EQ(world.record("0").claims, 1U);
+  EXPECT_LE(most, 2U);
+}
+
 // A thousand tasks through a store in which a tenth of all calls goes wrong, seed by seed.
 TEST(Faults, NothingIsLostOrCompletedTwiceHoweverTheStoreFails) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
