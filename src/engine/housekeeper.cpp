@@ -9,11 +9,20 @@ namespace {
 constexpr Duration kLook = std::chrono::seconds{15};  // between two looks at whose turn it is
 constexpr Duration kFirstLook = std::chrono::seconds{1};
 constexpr Duration kSweepEvery = std::chrono::minutes{1};
+constexpr Duration kFromStartEvery = std::chrono::hours{1};  // a sweep of everything
 constexpr Duration kRetireEvery = std::chrono::hours{1};
 constexpr Duration kLease = std::chrono::minutes{10};  // of one round
 constexpr std::size_t kPage = 500;
 
 }  // namespace
+
+core::Sequence& SweepFloor::at(Moment now) {
+  if (now >= falls_at_) {
+    floor_ = {};
+    falls_at_ = now + kFromStartEvery;
+  }
+  return floor_;
+}
 
 Housekeeper::Housekeeper(store::Store& store, Scheduler& scheduler, std::string queue,
                          std::string worker, core::Member member)
@@ -47,7 +56,9 @@ void Housekeeper::run() {
   const auto asked_to_end = [this] { return ending(); };
   const Duty duties[] = {
       {"sweep", kSweepEvery,
-       [&] { return sweep(store_, queue_, swept_to_, asked_to_end) && !ending(); }},
+       [&] {
+         return sweep(store_, queue_, floor_.at(scheduler_.now()), asked_to_end) && !ending();
+       }},
       {"retention", kRetireEvery,
        [&] {
          const auto retired = retire(store_, asked_to_end);

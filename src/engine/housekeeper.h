@@ -9,6 +9,18 @@
 
 namespace once::engine {
 
+// Where a sweep begins: behind what was settled when it was last looked at. A person may have opened
+// some of that again since, and what is scheduled was passed over, so it falls to the start once an
+// hour, as often as retention reads everything.
+class SweepFloor {
+ public:
+  core::Sequence& at(Moment now);
+
+ private:
+  core::Sequence floor_{};
+  Moment falls_at_{};
+};
+
 class Housekeeper {
  public:
   Housekeeper(store::Store& store, Scheduler& scheduler, std::string queue, std::string worker,
@@ -39,7 +51,7 @@ class Housekeeper {
   Scribe scribe_;
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;
-  core::Sequence swept_to_{};
+  SweepFloor floor_;
   bool ending_ = false;  // under mutex_
   std::unique_ptr<Activity> activity_;
 };

@@ -29,10 +29,13 @@ Intake::Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter&
       settings_(std::move(settings)) {}
 
 Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
-  if (!unresolved_.empty()) {
-    if (Flights found = recover(); !found.empty()) return Taken{std::move(found), true};
-  }
+  Flights found;
+  const Result<void> all_known = recover(found);
+  if (!found.empty()) return Taken{std::move(found), true};
+  if (!all_known && unresolved_.size() >= request.limit) return all_known.error();
+  perhaps_ = unresolved_.size();
   request_ = std::move(request);
+  request_.limit -= perhaps_;
   proposals_.clear();
   auto deliveries = store_.fetch({.queue = settings_.queue.name,
                                   .member = settings_.member,
@@ -44,7 +47,7 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
   if (!deliveries) {
     if (!deliveries.error().in_doubt) return deliveries.error();
     unresolved_.insert(unresolved_.end(), proposals_.begin(), proposals_.end());
-    Flights found = recover();
+    static_cast<void>(recover(found));
     if (found.empty()) return deliveries.error();
     return Taken{std::move(found), true};
   }
@@ -63,7 +66,7 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
       meter_.recorded(delivery.stored->record);
     }
   }
-  for (auto& found : recover()) taken.flights.push_back(std::move(found));
+  static_cast<void>(recover(taken.flights));  // those that are not known yet are asked for again
   if (!unclaimed.empty()) {
     auto answered = answer(std::move(unclaimed), taken.flights);
     // What was claimed runs; what could not be answered comes again by itself.
@@ -82,12 +85,17 @@ std::optional<store::Address> Intake::address(const store::Entry& entry) {
 std::optional<core::Record> Intake::claim(const store::Entry& entry, const core::Stored* stored,
                                           const core::Order* order, core::Now now) {
   if (!entry.body) return std::nullopt;
-  if (request_.allowed && !request_.allowed(proposals_.size(), now.store)) return std::nullopt;
+  if (!allowed(now.store)) return std::nullopt;
   const core::Claim wanted = command(entry, order);
   core::Decision decision = core::decide(stored, wanted, *scribe_.policy(), now);
   if (decision.verdict == core::Verdict::claimed)
     proposals_.push_back({entry.sequence, wanted.nonce});
   return std::move(decision.next);
+}
+
+// What may have been claimed before counts as claimed.
+bool Intake::allowed(core::StoreTime now) const {
+  return !request_.allowed || request_.allowed(perhaps_ + proposals_.size(), now);
 }
 
 core::Claim Intake::command(const store::Entry& entry, const core::Order* order) const {
@@ -181,7 +189,7 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
                                            ": it was deleted or aged out before it was done");
     } else if (!key) {
       done = set_aside(State::dead, key.error().message);
-    } else if (request_.allowed && !request_.allowed(proposals_.size(), store_.now())) {
+    } else if (!allowed(store_.now())) {
       settle(kSoon);
     } else {
       store::Address at = *address(delivery.entry);
@@ -196,7 +204,10 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
       if (!written) {
         failed = written.error();
         const core::Sequence sequence = delivery.entry.sequence;
-        if (failed->in_doubt) unresolved_.push_back({sequence, wanted.nonce, std::move(delivery)});
+        if (failed->in_doubt) {
+          proposals_.push_back({sequence, wanted.nonce});
+          unresolved_.push_back({sequence, wanted.nonce, std::move(delivery)});
+        }
         continue;
       }
       const core::Decision& decision = written->decision;
@@ -237,33 +248,38 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
   return {};
 }
 
-Flights Intake::recover() {
-  Flights flights;
-  for (Proposal& proposal : std::exchange(unresolved_, {}))
-    if (!recover(proposal, flights)) unresolved_.push_back(std::move(proposal));
-  return flights;
+Result<void> Intake::recover(Flights& flights) {
+  Result<void> all_known;
+  for (Proposal& proposal : std::exchange(unresolved_, {})) {
+    Result<void> known = recover(proposal, flights);
+    // What a store will never tell is found out by whoever reclaims it.
+    if (known || !known.error().retryable) continue;
+    all_known = std::move(known);
+    unresolved_.push_back(std::move(proposal));
+  }
+  return all_known;
 }
 
 // A write's answer was lost. What it claimed is mine by its nonce, or it was not written at all and
 // comes again. Without the delivery its handle is lost too: the record alone says when to look again.
-bool Intake::recover(Proposal& proposal, Flights& flights) {
+Result<void> Intake::recover(Proposal& proposal, Flights& flights) {
   if (!proposal.delivery) {
     auto entry = store_.entry(settings_.queue.name, proposal.sequence);
-    if (!entry) return false;
-    if (!*entry) return true;
+    if (!entry) return entry.error();
+    if (!*entry) return {};
     proposal.delivery = store::Delivery{.entry = std::move(**entry)};
   }
   store::Delivery& delivery = *proposal.delivery;
   auto at = address(delivery.entry);
-  if (!at || !delivery.entry.body) return true;
+  if (!at || !delivery.entry.body) return {};
   auto stored = std::move(store_.get(std::span(&*at, 1)).front());
-  if (!stored) return false;
+  if (!stored) return stored.error();
   if (!*stored || (*stored)->record.nonce != proposal.nonce ||
       (*stored)->record.state != State::running)
-    return true;
+    return {};
   delivery.stored = std::move(*stored);
   flights.push_back(flight(std::move(delivery), std::move(*at)));
-  return true;
+  return {};
 }
 
 }  // namespace once::engine

@@ -56,9 +56,10 @@ class Intake final : private store::Claimer {
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;
   Result<void> answer(std::vector<store::Delivery> unclaimed, Flights& flights);
-  Flights recover();
-  // False: it is to be tried again later.
-  bool recover(Proposal& proposal, Flights& flights);
+  bool allowed(core::StoreTime now) const;
+  // An error: of some it is to be asked again.
+  Result<void> recover(Flights& flights);
+  Result<void> recover(Proposal& proposal, Flights& flights);
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -69,6 +70,7 @@ class Intake final : private store::Claimer {
 
   IntakeRequest request_;             // under way
   std::vector<Proposal> proposals_;   // what the fetch under way claims
+  std::size_t perhaps_ = 0;           // how many were unresolved when it began
   std::vector<Proposal> unresolved_;  // may have been claimed before the answer was lost
 };
 

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr Duration kLongEnough = minutes{60};  // for everything to settle once nothing goes wrong
+constexpr Duration kLongEnough = minutes{120};  // for everything to settle once nothing goes wrong
 
 Task task_of(const Publication& publication, Time now) {
   Task task{

@@ -142,6 +142,8 @@ void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Wr
   for (const core::Deed& deed : new_deeds(before ? &before->record : nullptr, next))
     if (ordered_to_run(deed)) seen.used = 0;
   if (claim) {
+    if (!is_task && before && before->record.state == State::running && before->claimant != &by)
+      lost_slots_.insert(before->claimant);
     seen.claimant = &by;
     seen.token = now.revision.value;
     ++seen.used;
@@ -165,6 +167,21 @@ void Witness::check_lease(const Process& by, const Place& place, const Seen& bef
   if (now.stamp < end && !before.claimant->gone())
     broken("P5: " + by.name() + " took " + text(place) + " while " + before.claimant->name() +
            " holds it for " + std::to_string((end - now.stamp).count()) + " ms more");
+}
+
+// P5 of slots: no worker runs more than it holds of them, and so all together no more than the queue's
+// max-running. Who could not renew a slot and lost it ends what it had claimed.
+void Witness::check_slots(const Process& by, const std::string& name) {
+  if (queue(name).max_running == 0 || lost_slots_.contains(&by)) return;
+  const auto held = std::count_if(lone_.begin(), lone_.end(), [&](const auto& lone) {
+    const auto& [place, seen] = lone;
+    return place.first == name && place.second.starts_with("slot.") && seen.claimant == &by &&
+           seen.record.state == State::running;
+  });
+  const int handlers = handlers_[{&by, name}];
+  if (handlers > held)
+    broken("P5: " + by.name() + " runs " + std::to_string(handlers) + " tasks of " + name +
+           " with " + std::to_string(held) + " slots");
 }
 
 // P3 and P4: what is settled stays so; what a person must decide, a person decides.
@@ -366,6 +383,8 @@ void Witness::started(const Process& by, const engine::Assignment& a) {
            " has claimed the task since");
   claim.started = true;
   claim.id = a.task.id;
+  ++handlers_[{&by, std::string(a.queue)}];
+  check_slots(by, std::string(a.queue));
 }
 
 void Witness::said(const Process& by, const engine::Assignment& a, Outcome::Kind word) {
@@ -376,6 +395,7 @@ void Witness::said(const Process& by, const engine::Assignment& a, Outcome::Kind
                                std::to_string(a.attempt) + " " +
                                std::string(kWords[static_cast<std::size_t>(word)]);
                       });
+  --handlers_[{&by, std::string(a.queue)}];
   if (const auto claim = claims_.find(a.token.value); claim != claims_.end())
     claim->second.word = word;
 }

@@ -115,6 +115,7 @@ class Witness {
                    const store::Stored& now, Write how);
   void check_steps(const Place& place, const Seen* before, const core::Record& now);
   void check_entry_record(const store::Address& at, const core::Record& now);
+  void check_slots(const Process& by, const std::string& queue);
 
   void check_log();
   void check_rows(const Queue& queue);
@@ -138,6 +139,8 @@ class Witness {
   std::map<std::string, std::uint64_t> audited_;  // tasks per queue, by the last audit
   std::map<std::pair<Place, std::string>, StepSeen> steps_;
   std::set<std::pair<const Process*, std::string>> fenced_;
+  std::map<std::pair<const Process*, std::string>, int> handlers_;  // under way, by queue
+  std::set<const Process*> lost_slots_;
   std::set<const Process*> failed_;
   std::set<const Process*> interrupted_;
   struct Promise {

@@ -140,6 +140,57 @@ TEST(Faults, AClaimWhoseAnswerIsLostBesideOthersRunsOnceLikeThem) {
   }
 }
 
+// It takes one of the worker's places, or there would be more tasks running than the queue allows.
+TEST(Faults, WhatMayHaveBeenClaimedCountsAsClaimedUntilItIsKnown) {
+  World world(FaultPlan{}
+                  .on(Seam::fetch, 1, Fault::answer_lost)
+                  .on(Seam::read, 1, Fault::fails)
+                  .on(Seam::read, 2, Fault::fails),
+              {.name = "q", .topic = "t", .max_running = 1});
+  for (const auto& receipt : world.publish(2)) ASSERT_TRUE(receipt);
+  const auto worker = world.worker();
+  for (int i = 0; i < 2; ++i) {
+    const auto ran = worker->run_one();
+    ASSERT_FALSE(ran);
+    EXPECT_TRUE(ran.error().retryable);
+    EXPECT_EQ(world.store.inner().counts("q").value().tasks[State::running], 1U);
+  }
+  EXPECT_TRUE(worker->run_one().value());
+  EXPECT_EQ(world.runs, (std::map<std::string, int>{{"0", 1}}));
+  EXPECT_TRUE(worker->run_one().value());
+  EXPECT_EQ(world.runs, (std::map<std::string, int>{{"0", 1}, {"1", 1}}));
+  EXPECT_EQ(world.record("0").claims, 1U);
+}
+
+TEST(Faults, BesideWhatMayHaveBeenClaimedOnlyTheOtherSlotsAreUsed) {
+  FaultPlan plan;
+  plan.on(Seam::fetch, 1, Fault::answer_lost);
+  for (std::uint64_t call = 1; call <= 3; ++call) plan.on(Seam::read, call, Fault::fails);
+  World world(plan, {.name = "q", .topic = "t", .max_running = 2});
+  ASSERT_TRUE(world.publish(1).front());
+  std::uint64_t most = 0;
+  const auto worker = Worker::make(world.store, *world.scheduler,
+                                   {.queue = world.definition,
+                                    .handler = [&](const Assignment& assignment) -> Report {
+                                      std::lock_guard lock(world.mutex);
+                                      ++world.runs[assignment.task.id];
+                                      auto counts = world.store.inner().counts("q").value();
+                                      most = std::max(most, counts.tasks[State::running]);
+                                      return {.outcome = Outcome::completed()};
+                                    },
+                                    .concurrency = 2,
+                                    .name = "w",
+                                    .on_store =
+                                        [&](const std::optional<Error>& trouble) {
+                                          if (trouble) world.publish(3);  // the first is there
+                                        }})
+                          .value();
+  ASSERT_TRUE(worker->run(Worker::Until::empty, {}));
+  EXPECT_EQ(world.runs, (std::map<std::string, int>{{"0", 1}, {"1", 1}, {"2", 1}}));
+  EXPECT_EQ(world.record("0").claims, 1U);
+  EXPECT_LE(most, 2U);
+}
+
 // A thousand tasks through a store in which a tenth of all calls goes wrong, seed by seed.
 TEST(Faults, NothingIsLostOrCompletedTwiceHoweverTheStoreFails) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -22,7 +22,7 @@ struct World {
                           {.queue = queue,
                            .handler = [this](const Assignment&) -> Report {
                              ++runs;
-                             return {.outcome = Outcome::completed()};
+                             return {.outcome = outcome};
                            },
                            .name = "w"})
                  .value();
@@ -34,16 +34,23 @@ struct World {
   }
   // Handed over and acknowledged without a record: what no correct worker does.
   void lose_one() {
-    auto lost = store.fetch({.queue = "q"}).value();
+    auto lost = store.fetch({.queue = "q", .wait = std::chrono::minutes{1}}).value();
     ASSERT_EQ(lost.size(), 1U);
     const store::Settlement done{
         .queue = "q", .sequence = lost[0].entry.sequence, .handle = lost[0].handle};
     ASSERT_TRUE(store.settle(std::span(&done, 1)));
   }
 
+  // A person wants the settled task to run again.
+  void order_retry(core::Sequence sequence) {
+    const store::Wake wake{.sequence = sequence, .order = core::Order{.claims = 1, .by = "me"}};
+    ASSERT_TRUE(store.wake("q", std::span(&wake, 1)));
+  }
+
   const Queue queue{.name = "q", .topic = "t"};
   FaultyStore store;
   std::unique_ptr<Scheduler> scheduler = thread_scheduler();
+  Outcome outcome = Outcome::completed();  // of the handler
   int runs = 0;
   std::unique_ptr<Worker> worker;
 };
@@ -71,7 +78,7 @@ TEST(Housekeeper, TheSweepLeavesAloneWhatIsWaitingOrDone) {
   EXPECT_EQ(world.runs, 2);
 }
 
-// What is settled stays settled: the next sweep begins behind it.
+// The next sweep begins behind what is settled.
 TEST(Housekeeper, TheFloorRisesToTheFirstUnsettledEntry) {
   World world;
   for (const char* id : {"a", "b", "c"}) world.publish(id);
@@ -86,6 +93,34 @@ TEST(Housekeeper, TheFloorRisesToTheFirstUnsettledEntry) {
   EXPECT_TRUE(world.worker->run_one().value());
   EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, kGoOn).value(), 0U);
   EXPECT_EQ(floor, core::Sequence{3});
+}
+
+// A person may open again what was settled when the floor rose above it.
+TEST(Housekeeper, TheFloorFallsNowAndThenBecauseWhatIsSettledCanBeOpenedAgain) {
+  using namespace std::chrono_literals;
+  World world;
+  world.outcome = Outcome::dead("no");
+  world.publish("a");
+  EXPECT_TRUE(world.worker->run_one().value());
+  const Moment start{1h};
+  SweepFloor floor;
+  const auto sweep = [&](Moment now) {
+    return Housekeeper::sweep(world.store, "q", floor.at(now), kGoOn).value();
+  };
+  EXPECT_EQ(sweep(start), 0U);
+  EXPECT_EQ(floor.at(start), core::Sequence{1}) << "it is dead, and so it is settled";
+
+  world.order_retry({1});
+  world.outcome = Outcome::failed("not yet", Duration{1});
+  EXPECT_TRUE(world.worker->run_one().value());
+  world.lose_one();
+  EXPECT_EQ(sweep(start + 59min), 0U);
+  EXPECT_EQ(sweep(start + 60min), 1U);
+  world.outcome = Outcome::completed();
+  EXPECT_TRUE(world.worker->run_one().value());
+  EXPECT_EQ(world.runs, 3);
+  EXPECT_EQ(sweep(start + 61min), 0U);
+  EXPECT_EQ(floor.at(start + 61min), core::Sequence{1}) << "it has risen again";
 }
 
 TEST(Housekeeper, ARoundThatIsEndedStopsAtItsPage) {
