@@ -33,20 +33,34 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
   const Result<void> all_known = recover(found);
   if (!found.empty()) return Taken{std::move(found), true};
   if (!all_known && unresolved_.size() >= request.limit) return all_known.error();
+  return take(store_.fetch(begin(std::move(request))));
+}
+
+Intake::Turned Intake::turn(std::span<const store::Swap> swaps, IntakeRequest request) {
+  if (!unresolved_.empty()) return {.swapped = store_.swap(swaps)};
+  auto turned = store_.turn(swaps, begin(std::move(request)));
+  return {.swapped = std::move(turned.swapped), .taken = take(std::move(turned.delivered))};
+}
+
+store::Fetch Intake::begin(IntakeRequest request) {
   perhaps_ = unresolved_.size();
   request_ = std::move(request);
   request_.limit -= perhaps_;
   proposals_.clear();
-  auto deliveries = store_.fetch({.queue = settings_.queue.name,
-                                  .member = settings_.member,
-                                  .limit = request_.limit,
-                                  .again = request_.handlers,
-                                  .claimer = this,
-                                  .wait = request_.wait,
-                                  .stop = request_.stop});
+  return {.queue = settings_.queue.name,
+          .member = settings_.member,
+          .limit = request_.limit,
+          .again = request_.handlers,
+          .claimer = this,
+          .wait = request_.wait,
+          .stop = request_.stop};
+}
+
+Result<Intake::Taken> Intake::take(Result<std::vector<store::Delivery>> deliveries) {
   if (!deliveries) {
     if (!deliveries.error().in_doubt) return deliveries.error();
     unresolved_.insert(unresolved_.end(), proposals_.begin(), proposals_.end());
+    Flights found;
     static_cast<void>(recover(found));
     if (found.empty()) return deliveries.error();
     return Taken{std::move(found), true};

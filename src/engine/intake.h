@@ -40,6 +40,12 @@ class Intake final : private store::Claimer {
     bool delivered = false;  // something came, if only to be set aside
   };
   Result<Taken> fetch(IntakeRequest request);
+  // Writes the swaps, and fetches what is there now if the store can do so in the same commit.
+  struct Turned {
+    std::vector<Result<store::Swapped>> swapped{};
+    Result<Taken> taken = Taken{};
+  };
+  Turned turn(std::span<const store::Swap> swaps, IntakeRequest request);
 
  private:
   struct Proposal {
@@ -52,6 +58,8 @@ class Intake final : private store::Claimer {
   std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
                                     const core::Order* order, core::Now now) override;
 
+  store::Fetch begin(IntakeRequest request);
+  Result<Taken> take(Result<std::vector<store::Delivery>> deliveries);
   core::Claim command(const store::Entry& entry, const core::Order* order) const;
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;

@@ -18,7 +18,7 @@ constexpr int kRounds = 16;  // lost races and lost answers before a caller is t
 
 }  // namespace
 
-std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents) {
+std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents, const Swapper& first) {
   std::vector<std::optional<Result<Written>>> answers(intents.size());
   std::vector<std::size_t> open(intents.size());
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
@@ -47,7 +47,8 @@ std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents) {
     }
     if (swaps.empty()) break;
 
-    std::vector<Result<store::Swapped>> swapped = store_.swap(swaps);
+    std::vector<Result<store::Swapped>> swapped =
+        round == 0 && first ? first(swaps) : store_.swap(swaps);
     note_answer(meter_, swapped);
     std::vector<std::size_t> again;
     std::vector<std::size_t> unknown;

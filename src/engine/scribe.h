@@ -4,6 +4,7 @@
 // another nonce: fenced") is decide()'s own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,6 +29,9 @@ struct Written {
   std::optional<core::Stored> stored{};  // what the ledger holds now, as far as is known
 };
 
+// Instead of the store's own swap().
+using Swapper = std::function<std::vector<Result<store::Swapped>>(std::span<const store::Swap>)>;
+
 class Scribe {
  public:
   // The meter is told when the store answers; null: nobody is.
@@ -37,8 +41,8 @@ class Scribe {
         policy_(std::make_shared<const core::Policy>(std::move(policy))) {}
 
   // One answer per intent, in order. An error with in_doubt leaves open whether it was written.
-  // Any thread.
-  std::vector<Result<Written>> write(std::vector<Intent> intents);
+  // `first`, if there is one, makes the first try. Any thread.
+  std::vector<Result<Written>> write(std::vector<Intent> intents, const Swapper& first = {});
   Result<Written> write(Intent intent);
 
   // What the ledger holds at these addresses.

@@ -7,7 +7,7 @@ Kept kept(Body result, bool cut) {
   return {Body::bytes(std::string(result.text().substr(0, kMaxResult))), true};
 }
 
-Settler::Settled Settler::settle(Flights flights) {
+Settler::Settled Settler::settle(Flights flights, const Swapper& first) {
   std::vector<Flight*> all;
   for (const auto& flight : flights) all.push_back(flight.get());
   keeper_.unwatch(all);
@@ -35,7 +35,7 @@ Settler::Settled Settler::settle(Flights flights) {
                        .handle = flight.handle});
     of.push_back(i);
   }
-  auto written = scribe_.write(std::move(intents));
+  auto written = scribe_.write(std::move(intents), first);
   for (std::size_t k = 0; k < of.size(); ++k) {
     if (written[k]) {
       const Flight& flight = *flights[of[k]];

@@ -26,7 +26,7 @@ class Settler {
     std::optional<Error> error{};       // why
     std::vector<std::string> fenced{};  // ids of tasks that others have taken over
   };
-  Settled settle(Flights flights);
+  Settled settle(Flights flights, const Swapper& first = {});
 
  private:
   core::Command command(const Flight& flight);

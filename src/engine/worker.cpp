@@ -91,14 +91,14 @@ Result<bool> Worker::run_one() {
   followed_at_ = {};
   follow_definition();
   while (!interrupt_.stop_requested()) {
-    auto taken = next(1, Duration{0}, {});
+    auto taken = next({.claims = 1, .handlers = 1}, Duration{0}, {});
     if (!taken) {
       if (slots_) slots_->keep(0);
       return taken.error();
     }
     if (!taken->delivered) break;
     if (taken->flights.empty()) continue;  // set aside: look for another one
-    for (auto& flight : taken->flights) run_here(std::move(flight));
+    for (auto& flight : taken->flights) run_here(std::move(flight), {});
     if (slots_) slots_->keep(0);
     std::lock_guard lock(*mutex_);
     if (failure_) return *failure_;
@@ -113,7 +113,7 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
                           membership_->number());
   {
     std::lock_guard lock(*mutex_);
-    ending_ = no_more_ = handlers_gone_ = false;
+    ending_ = no_more_ = handlers_gone_ = taking_in_ = false;
     failure_.reset();
     end_ = {};
   }
@@ -155,22 +155,20 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
 }
 
 Result<void> Worker::take_in(Until until, std::stop_token stop) {
+  Result<Intake::Taken> ahead = Intake::Taken{};  // claimed with the last record
   while (true) {
     follow_definition();
-    const std::size_t ahead = alone_ ? 0 : static_cast<std::size_t>(queue().window);
-    const std::size_t room = settings_.concurrency + ahead;
-    std::size_t free = 0;
-    {
-      std::unique_lock lock(*mutex_);
-      // What is being recorded now is free in a moment: better one large claim than many small ones.
-      const auto worth_it = [&] {
-        return in_flight_ < room && !(recording_ && room - in_flight_ < room / 2);
-      };
-      while (!worth_it() && !stop.stop_requested()) space_->wait();
-      if (stop.stop_requested()) return {};
-      free = room - in_flight_;
+    Room free{.claims = 1, .handlers = 1};
+    if (!alone_) {
+      free = wait_for_space(stop);
+      if (free.claims == 0 && !stop.stop_requested()) continue;
     }
-    auto taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
+    Result<Intake::Taken> taken = std::exchange(ahead, Intake::Taken{});
+    if (taken && taken->flights.empty()) {
+      if (stop.stop_requested()) return {};
+      taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
+    }
+    if (!alone_) give_up_intake();
     if (!taken) {
       if (!taken.error().retryable) return taken.error();
       heard(taken.error());
@@ -185,19 +183,72 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       if (!settled && !settled.error().retryable) return settled.error();
       continue;
     }
-    if (alone_) {
-      for (auto& flight : taken->flights) run_here(std::move(flight));
+    if (!alone_) {
+      hand_out(std::move(taken->flights));
       continue;
     }
-    for (const auto& flight : taken->flights) keeper_.watch(*flight);
-    std::lock_guard lock(*mutex_);
-    in_flight_ += taken->flights.size();
-    for (auto& flight : taken->flights) ready_.push_back(std::move(flight));
-    wake_handler();
+    for (auto& flight : taken->flights) {
+      const bool last = &flight == &taken->flights.back();
+      ahead = run_here(std::move(flight), last ? claims_on({1, 1}, stop) : std::nullopt);
+    }
   }
 }
 
-Result<Intake::Taken> Worker::next(std::size_t free, Duration wait, std::stop_token stop) {
+// Answers how many can be claimed now, and then the intake is the caller's; zero: look again.
+Worker::Room Worker::wait_for_space(std::stop_token stop) {
+  const Moment until = scheduler_.now() + kFollow;
+  std::lock_guard lock(*mutex_);
+  while (!stop.stop_requested()) {
+    // What is being recorded now is free in a moment: better one large claim than many small ones.
+    const Room free = room();
+    const bool soon_more = recording_ > 0 && free.claims < settings_.concurrency / 2;
+    if (free.claims > 0 && !taking_in_ && !soon_more) {
+      taking_in_ = true;
+      return free;
+    }
+    if (scheduler_.now() >= until) break;
+    space_->wait(until);
+  }
+  return {};
+}
+
+// With mutex_ held. What has been reported and waits to be recorded takes no handler any more; but
+// it is no more than as many again, so that a killed worker leaves few in doubt.
+Worker::Room Worker::room() const {
+  const std::size_t most = settings_.concurrency + static_cast<std::size_t>(queue_.window);
+  const std::size_t unreported = in_flight_ - reported_.size() - recording_;
+  if (unreported >= most || in_flight_ >= 2 * most) return {};
+  return {.claims = most - unreported,
+          .handlers = settings_.concurrency - std::min(settings_.concurrency, unreported)};
+}
+
+void Worker::give_up_intake() {
+  std::lock_guard lock(*mutex_);
+  taking_in_ = false;
+}
+
+// What may be claimed in the commit of a record: nothing when slots must be held first.
+std::optional<IntakeRequest> Worker::claims_on(Room free, std::stop_token stop) {
+  if (free.claims == 0 || stop.stop_requested() || queue().max_running > 0) return std::nullopt;
+  return IntakeRequest{
+      .limit = std::min(free.claims, kBatch), .handlers = free.handlers, .stop = std::move(stop)};
+}
+
+void Worker::hand_out(Flights flights) {
+  if (flights.empty()) return;
+  for (const auto& flight : flights) keeper_.watch(*flight);
+  std::lock_guard lock(*mutex_);
+  in_flight_ += flights.size();
+  for (auto& flight : flights) {
+    if (no_more_)
+      reported_.push_back(std::move(flight));  // nobody is left to run it: it is given back
+    else
+      ready_.push_back(std::move(flight));
+  }
+  wake_handler();
+}
+
+Result<Intake::Taken> Worker::next(Room free, Duration wait, std::stop_token stop) {
   std::size_t busy = 0;
   {
     std::lock_guard lock(*mutex_);
@@ -211,10 +262,10 @@ Result<Intake::Taken> Worker::next(std::size_t free, Duration wait, std::stop_to
                                      membership_->number());
   if (slots_) {
     slots_->set_count(most, busy);
-    auto held = slots_->hold(std::min(busy + free, settings_.concurrency));
+    auto held = slots_->hold(std::min(busy + free.claims, settings_.concurrency));
     if (!held) return held.error();
-    free = *held > busy ? std::min(free, *held - busy) : 0;
-    if (free == 0) {
+    free.claims = *held > busy ? std::min(free.claims, *held - busy) : 0;
+    if (free.claims == 0) {
       if (wait > Duration{0}) pause(std::min(wait, kSlotLook), stop);
       return Intake::Taken{};
     }
@@ -223,8 +274,8 @@ Result<Intake::Taken> Worker::next(std::size_t free, Duration wait, std::stop_to
       return busy + claimed < slots_->held_at(now);
     };
   }
-  request.limit = std::min(free, kBatch);
-  request.handlers = settings_.concurrency > busy ? settings_.concurrency - busy : 0;
+  request.limit = std::min(free.claims, kBatch);
+  request.handlers = free.handlers;
   return intake_.fetch(std::move(request));
 }
 
@@ -337,7 +388,8 @@ void Worker::run_handlers() {
 }
 
 // One at a time needs no other thread: two hand-overs less per task.
-void Worker::run_here(std::unique_ptr<Flight> flight) {
+Result<Intake::Taken> Worker::run_here(std::unique_ptr<Flight> flight,
+                                       std::optional<IntakeRequest> claims) {
   keeper_.watch(*flight);
   call(*flight);
   {
@@ -347,7 +399,14 @@ void Worker::run_here(std::unique_ptr<Flight> flight) {
   }
   Flights one;
   one.push_back(std::move(flight));
-  record(std::move(one));
+  Result<Intake::Taken> taken = Intake::Taken{};
+  record(std::move(one), [&](std::span<const store::Swap> swaps) {
+    if (!claims) return store_.swap(swaps);
+    auto turned = intake_.turn(swaps, std::move(*claims));
+    taken = std::move(turned.taken);
+    return std::move(turned.swapped);
+  });
+  return taken;
 }
 
 // Leaves no report when the handler may not begin any more.
@@ -417,28 +476,42 @@ void Worker::run_settler() {
     while (reported_.empty() && !handlers_gone_) done_->wait();
     if (reported_.empty()) return;
     Flights flights = std::exchange(reported_, {});
-    recording_ = true;
+    recording_ = flights.size();
+    // In the same commit what is free now is claimed, unless the intake is at that.
+    const bool claims = !taking_in_ && !ending_;
+    const Room free = claims ? room() : Room{};
+    taking_in_ = taking_in_ || claims;
     lock.unlock();
-    record(std::move(flights));
+    auto request = claims_on(free, end_.get_token());
+    record(std::move(flights), [&](std::span<const store::Swap> swaps) {
+      if (!request) return store_.swap(swaps);
+      auto turned = intake_.turn(swaps, std::move(*request));
+      if (turned.taken) hand_out(std::move(turned.taken->flights));
+      return std::move(turned.swapped);
+    });
     lock.lock();
-    recording_ = false;
+    recording_ = 0;
+    if (claims) taking_in_ = false;
     space_->notify_all();
   }
 }
 
 // Returns when all are recorded, or when it is hopeless: then they are in doubt, and whoever
-// reclaims them says so.
-void Worker::record(Flights flights) {
+// reclaims them says so. `first` makes the first try.
+void Worker::record(Flights flights, const Swapper& first) {
   const Moment began = scheduler_.now();
+  bool tried = false;
   while (true) {
     const std::size_t count = flights.size();
-    Settler::Settled settled = settler_.settle(std::move(flights));
+    Settler::Settled settled =
+        settler_.settle(std::move(flights), std::exchange(tried, true) ? Swapper{} : first);
     flights = std::move(settled.unwritten);
     heard(settled.error);
     if (settings_.on_fenced)
       for (const std::string& id : settled.fenced) settings_.on_fenced(id);
     std::lock_guard lock(*mutex_);
     in_flight_ -= count - flights.size();
+    recording_ -= std::min(recording_, count - flights.size());
     space_->notify_all();
     if (flights.empty()) return;
     const bool hopeless = settled.error->code == Code::not_found;  // the queue is gone

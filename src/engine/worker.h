@@ -48,7 +48,16 @@ class Worker {
 
   // Intake.
   Result<void> take_in(Until until, std::stop_token stop);
-  Result<Intake::Taken> next(std::size_t free, Duration wait, std::stop_token stop);
+  struct Room {
+    std::size_t claims = 0;
+    std::size_t handlers = 0;  // that can start at once
+  };
+  Room wait_for_space(std::stop_token stop);
+  Room room() const;
+  void give_up_intake();
+  std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
+  void hand_out(Flights flights);
+  Result<Intake::Taken> next(Room free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();
   void follow_definition();  // of the queue, which may be changed at any time
   Queue queue();
@@ -58,7 +67,9 @@ class Worker {
   // Run.
   void run_handlers();
   void wake_handler();
-  void run_here(std::unique_ptr<Flight> flight);
+  // Answers what was claimed with its record.
+  Result<Intake::Taken> run_here(std::unique_ptr<Flight> flight,
+                                 std::optional<IntakeRequest> claims);
   void call(Flight& flight);
   // True: run the handler. Otherwise the probe's answer is the report, or has been recorded.
   bool ask_probe(Flight& flight, const Assignment& assignment);
@@ -66,7 +77,7 @@ class Worker {
   bool ending();
   // Settle.
   void run_settler();
-  void record(Flights flights);
+  void record(Flights flights, const Swapper& first);
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -93,8 +104,9 @@ class Worker {
   Flights reported_;
   std::size_t in_flight_ = 0;  // claimed and not settled
   std::size_t idle_handlers_ = 0;
-  bool waking_ = false;     // a handler has been woken and has not looked yet
-  bool recording_ = false;  // the settler is at it
+  bool waking_ = false;        // a handler has been woken and has not looked yet
+  std::size_t recording_ = 0;  // how many the settler is at
+  bool taking_in_ = false;     // somebody is fetching: the intake, or the settler in its turn
   bool store_away_ = false;
   bool ending_ = false;   // a stop was asked for, or there is a failure
   bool no_more_ = false;  // intake is over: handlers end when nothing is ready

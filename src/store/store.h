@@ -372,6 +372,16 @@ struct Examination {
 
 class Store : public Log, public Ledger, public Feed, public Meta {
  public:
+  // swap(), and then what fetch() hands over now. A store does both in one commit, or leaves the
+  // fetch to the caller and hands over nothing. When the commit fails, both have its error.
+  struct Turned {
+    std::vector<Result<Swapped>> swapped{};
+    Result<std::vector<Delivery>> delivered = std::vector<Delivery>{};
+  };
+  virtual Turned turn(std::span<const Swap> items, const Fetch&) {
+    return {.swapped = swap(items)};
+  }
+
   // Reads only, and no more than a bounded part of the tasks unless `options` say deep.
   virtual Result<Examination> examine(const DoctorOptions&) { return Examination{}; }
   // The entry of that sequence where the queue takes its tasks from, bound to be one of its own; none:

@@ -114,6 +114,23 @@ TEST_F(LifeOfATask, WorkerDiesWhenItsCompletionIsRecorded) {
   EXPECT_EQ(view().attempts.size(), 1U);
 }
 
+// Its completion and its next claim are one commit: both or none.
+TEST_F(LifeOfATask, WorkerDiesInItsTurn) {
+  publish_one();
+  zone().publish({.topic = "t", .id = "b"}).value();
+  EXPECT_EQ(run("worker", "kill_before:turn:1"), kKilled);
+  EXPECT_EQ(view().state, State::running);
+  EXPECT_EQ(zone().inspect("b").value().queues.front().state, State::waiting);
+  EXPECT_EQ(run("worker", "kill_after:turn:1"), kKilled);
+  EXPECT_EQ(view().state, State::completed);
+  EXPECT_EQ(zone().inspect("b").value().queues.front().state, State::running);
+  EXPECT_EQ(run("worker"), 0);
+  EXPECT_EQ(effects(), 2) << "the first time it was killed before it could record";
+  EXPECT_EQ(view().attempts.size(), 2U);
+  EXPECT_EQ(effects_in(role.effects)["b"], 1);
+  EXPECT_EQ(zone().inspect("b").value().queues.front().attempts.size(), 2U);
+}
+
 TEST_F(LifeOfATask, WorkerDiesWhenAFailureIsRecorded) {
   publish_one();
   role.fails = "yes";

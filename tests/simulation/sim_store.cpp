@@ -295,6 +295,32 @@ Result<std::vector<Delivery>> SimStore::fetch(const store::Fetch& request) {
   return deliveries;
 }
 
+// Like a store that does both in one commit, or like one that does not.
+store::Store::Turned SimStore::turn(std::span<const store::Swap> items,
+                                    const store::Fetch& request) {
+  if (zone_.world.random().chance(0.5)) return {.swapped = swap(items)};
+  const auto both = [&](const Error& error) {
+    return Turned{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+                  .delivered = error};
+  };
+  const Fate fate = send("turn", items.size());
+  if (fate == Fate::dies_before) return both(gone());
+  if (fate == Fate::away || fate == Fate::half) return both(away());
+  Turned turned = both(unknown());
+  if (fate != Fate::call_lost && fate != Fate::late) {
+    turned.swapped = undisturbed([&] { return swap_now(zone_, process_, items); });
+    turned.delivered = undisturbed([&] { return fetch_now(request); });
+    zone_.world.notify_all(zone_.changed);
+    if (turned.delivered) {
+      make_copies(request.queue, *turned.delivered);
+      forget(request.queue, *turned.delivered);
+    }
+  }
+  if (!arrives(fate)) return both(gone());
+  if (fate == Fate::answer_lost) return both(unknown());
+  return turned;
+}
+
 Result<std::vector<Delivery>> SimStore::fetch_now(const store::Fetch& request) {
   std::optional<PickyClaimer> claimer;
   if (request.claimer)

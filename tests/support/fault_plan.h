@@ -27,6 +27,7 @@ enum class Seam {
   swap,
   get,
   fetch,
+  turn,
   settle,
   overlooked,
   wake,
@@ -45,11 +46,11 @@ enum class Seam {
   strays,
   past,
 };
-inline constexpr std::array<std::string_view, 23> kSeamNames{
-    "append",        "read",       "find",      "swap",      "get",       "fetch",
-    "settle",        "overlooked", "wake",      "add_queue", "set_queue", "queues",
-    "remove_queue",  "join",       "counts",    "unrouted",  "rows",      "retention",
-    "set_retention", "retire",     "inventory", "strays",    "past"};
+inline constexpr std::array<std::string_view, 24> kSeamNames{
+    "append",    "read",          "find",       "swap",      "get",       "fetch",
+    "turn",      "settle",        "overlooked", "wake",      "add_queue", "set_queue",
+    "queues",    "remove_queue",  "join",       "counts",    "unrouted",  "rows",
+    "retention", "set_retention", "retire",     "inventory", "strays",    "past"};
 
 enum class Fault {
   fails,        // nothing happens; store_unavailable, retryable

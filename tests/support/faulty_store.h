@@ -75,6 +75,25 @@ class FaultyStore : public store::Store {
     if (fault) return unknown();
     return deliveries;
   }
+  // Both faults can hit it; one of the turn itself does so in the one commit.
+  Turned turn(std::span<const store::Swap> items, const store::Fetch& request) override {
+    const auto fault = begin(Seam::turn);
+    const auto both = [&](const Error& error) {
+      return Turned{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+                    .delivered = error};
+    };
+    if (fault == Fault::kill_before) die();
+    if (fault == Fault::fails) return both(unavailable());
+    if (!fault) {
+      store::Fetch now = request;
+      now.wait = Duration{0};
+      auto swapped = swap(items);
+      return {.swapped = std::move(swapped), .delivered = fetch(now)};
+    }
+    inner_->turn(items, request);
+    if (fault == Fault::kill_after) die();
+    return both(unknown());
+  }
   Result<void> settle(std::span<const store::Settlement> items) override {
     return call(
         Seam::settle, [&] { return inner_->settle(items); },

@@ -144,6 +144,13 @@ class MemoryStore final : public Store {
     }
   }
 
+  Turned turn(std::span<const Swap> items, const Fetch& request) override {
+    auto swapped = swap(items);
+    Fetch now = request;
+    now.wait = Duration{0};
+    return {.swapped = std::move(swapped), .delivered = fetch(now)};
+  }
+
   Result<void> settle(std::span<const Settlement> items) override {
     const std::lock_guard lock(zone_->mutex);
     for (const Settlement& item : items) {

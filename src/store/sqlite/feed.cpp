@@ -330,6 +330,31 @@ void wake_one(WriteTransaction& transaction, const KnownQueue& queue, const Wake
 
 }  // namespace
 
+Store::Turned SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
+  auto turned = database_->write([&](WriteTransaction& transaction) {
+    Turned both{.swapped = swap_all(transaction, items)};
+    both.delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue));
+    return both;
+  });
+  if (turned) return std::move(*turned);
+  const Error& error = turned.error();
+  if (error.in_doubt)
+    return {.swapped = std::vector<Result<Swapped>>(items.size(), error), .delivered = error};
+  // What keeps claims from being made keeps nobody from recording what was done.
+  return {.swapped = swap(items), .delivered = error};
+}
+
+// Who only takes turns does not look(): this stands in for it.
+bool SqliteStore::look_for_gone(WriteTransaction& transaction, const std::string& name) {
+  const auto now = steady_clock::now();
+  auto& looked = members_looked_[name];
+  if (now < looked + kMembersLook) return false;
+  looked = now;
+  const auto members = members_of(transaction.db(), transaction.queues().get(name));
+  return std::any_of(members.begin(), members.end(),
+                     [&](core::Member member) { return transaction.holders().gone(member); });
+}
+
 Result<std::vector<Delivery>> SqliteStore::fetch(const Fetch& request) {
   const auto deadline = steady_clock::now() + std::min(request.wait, kLongestWait);
   Notifier& notifier = database_->notifier();

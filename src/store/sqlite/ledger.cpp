@@ -39,20 +39,23 @@ Swapped swap_one(WriteTransaction& transaction, const Swap& item) {
 
 }  // namespace
 
+std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items) {
+  std::vector<Result<Swapped>> answers;
+  answers.reserve(items.size());
+  for (const Swap& item : items) try {
+      answers.emplace_back(swap_one(transaction, item));
+    } catch (const StatementFailure&) {
+      throw;
+    } catch (const Failure& failure) {
+      answers.emplace_back(failure.error());
+    }
+  return answers;
+}
+
 std::vector<Result<Swapped>> SqliteStore::swap(std::span<const Swap> items) {
   if (items.empty()) return {};
-  auto written = database_->write([&](WriteTransaction& transaction) {
-    std::vector<Result<Swapped>> answers;
-    answers.reserve(items.size());
-    for (const Swap& item : items) try {
-        answers.emplace_back(swap_one(transaction, item));
-      } catch (const StatementFailure&) {
-        throw;
-      } catch (const Failure& failure) {
-        answers.emplace_back(failure.error());
-      }
-    return answers;
-  });
+  auto written =
+      database_->write([&](WriteTransaction& transaction) { return swap_all(transaction, items); });
   if (written) return std::move(*written);
   return std::vector<Result<Swapped>>(items.size(), written.error());
 }

@@ -2,6 +2,9 @@
 // retention.cpp, past.cpp, membership.cpp and doctor.cpp.
 #pragma once
 
+#include <chrono>
+#include <map>
+
 #include "store/sqlite/database.h"
 #include "store/sqlite/ledger_rows.h"
 #include "store/store.h"
@@ -23,6 +26,7 @@ class SqliteStore final : public Store {
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
+  Turned turn(std::span<const Swap> items, const Fetch& request) override;
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
@@ -48,9 +52,15 @@ class SqliteStore final : public Store {
 
  private:
   Result<Retired> retire_ledgers();  // of queues that are ledgers alone
+  bool look_for_gone(WriteTransaction& transaction, const std::string& queue);
 
   std::shared_ptr<Database> database_;  // shared with the memberships, which may outlive the store
+  // When turn() last looked for dead workers of a queue; with the write lock held.
+  std::map<std::string, std::chrono::steady_clock::time_point, std::less<>> members_looked_;
 };
+
+// One answer per item; what fails alone fails for itself.
+std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items);
 
 // What retention takes in one transaction, for the audit; written by save().
 class PastBook {

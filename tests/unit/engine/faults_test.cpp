@@ -192,6 +192,25 @@ TEST(Faults, BesideWhatMayHaveBeenClaimedOnlyTheOtherSlotsAreUsed) {
 }
 
 // A thousand tasks through a store in which a tenth of all calls goes wrong, seed by seed.
+// The record of one task and the claims of others share a commit, and its fate.
+TEST(Faults, ATurnWhoseAnswerIsLostRecordsOnceAndRunsWhatItClaimedOnce) {
+  for (const std::size_t concurrency : {1U, 4U})
+    for (const Fault fault : {Fault::answer_lost, Fault::fails}) {
+      World world(FaultPlan{}.on(Seam::turn, 1, fault).on(Seam::turn, 2, fault));
+      for (const auto& receipt : world.publish(20)) ASSERT_TRUE(receipt);
+      const auto worker = world.worker(concurrency);
+      ASSERT_TRUE(worker->run(Worker::Until::empty, {}));
+      EXPECT_EQ(world.store.faults(), 2U);
+      EXPECT_EQ(worker->metrics().completed, 20U);
+      for (int i = 0; i < 20; ++i) {
+        const core::Record record = world.record(std::to_string(i));
+        EXPECT_EQ(record.state, State::completed) << i;
+        EXPECT_EQ(record.claims, 1U) << i;
+        EXPECT_EQ(world.runs[std::to_string(i)], 1) << i;
+      }
+    }
+}
+
 TEST(Faults, NothingIsLostOrCompletedTwiceHoweverTheStoreFails) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
