@@ -149,7 +149,7 @@ PEERS = {
         killed="locks of a dead worker are freed by `forceUnlockWorkers` at the restart, as its documentation says; "
                "by themselves they end after 4 hours"),
     "restate": Peer(
-        "Restate", on_restate, "restate.mjs", 1, ways=("single",), most_tasks=10_000, worker_first=True,
+        "Restate", on_restate, "restate.mjs", 1000, ways=("single",), latency_concurrency=1000, most_tasks=10_000, worker_first=True,
         version=lambda: f"restate-server {installed_version('@restatedev/restate-server')}, "
                         f"SDK {installed_version('@restatedev/restate-sdk')}",
         settings="server defaults (the log is fsynced); HTTP send with `idempotency-key`, 256 in flight; handlers "

@@ -8,7 +8,7 @@ import json
 import subprocess
 import threading
 
-PATIENCE = 600  # seconds
+PATIENCE = 300  # seconds
 
 
 class Failed(Exception):

@@ -54,14 +54,14 @@ class Run:
         return self.role("work", queue, ids=ids, concurrency=concurrency, **options)
 
     @contextlib.contextmanager
-    def filled(self, queue, count, concurrency, ways, **options):
-        """A queue with a backlog, published in these ways, and a worker that waits for its go."""
+    def filled(self, queue, count, concurrency, way, **options):
+        """A queue with a backlog, published in this way, and a worker that waits for its go."""
         ids = workload.write(self.folder, f"{queue}.ids", workload.backlog(count, f"{self.seed} {queue}"))
         self.prepare(queue, **{key: options[key] for key in ("lease", "policy") if key in options})
         with contextlib.ExitStack() as stack:
             if self.peer.worker_first:
                 worker = stack.enter_context(self.worker(queue, ids, concurrency, **options))
-            with self.publisher(queue, ids, ways) as publisher:
+            with self.publisher(queue, ids, way, concurrency=concurrency) as publisher:
                 before = self.spent(publisher)
                 self.published = publisher.go()
                 self.publishing_cost = self.spent(publisher, before)
@@ -201,9 +201,9 @@ def measure(peer, command, base, tasks, seed):
     tasks = min(tasks, peer.most_tasks)
     with fresh(peer, command, base, tasks, seed) as run:
         run.backlog()
-        run.publish_single()
         run.one_at_a_time()
         run.latency()
+        run.publish_single()  # last: what nobody works off is in nobody's way
         measured = run.measured | {"tasks": tasks}
     measured["kill"] = {}
     for policy in peer.policies:
