@@ -12,10 +12,9 @@ class Scale:
 
     def __init__(self, values):
         self.high = max(values)
-        low = min((value for value in values if value > 0), default=self.high)
-        self.log = low > 0 and self.high / low >= LOG_FROM
-        self.low = 10 ** math.floor(math.log10(low)) / (1 if low > 10 ** math.floor(math.log10(low)) else 10) \
-            if self.log else 0
+        lowest = min((value for value in values if value > 0), default=self.high)
+        self.log = lowest > 0 and self.high / lowest >= LOG_FROM
+        self.low = 10.0 ** (math.ceil(math.log10(lowest)) - 1) if self.log else 0
 
     def x(self, value):
         room = WIDTH - LEFT - RIGHT
@@ -31,7 +30,9 @@ class Scale:
         if self.log:
             first = round(math.log10(self.low))
             return [10.0**power for power in range(first, math.floor(math.log10(self.high)) + 1)]
-        step = 10 ** math.floor(math.log10(self.high)) if self.high > 0 else 1
+        if self.high <= 0:
+            return [0]
+        step = 10.0 ** math.floor(math.log10(self.high))
         while self.high / step < 3:
             step /= 2
         while self.high / step > 6:

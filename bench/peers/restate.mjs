@@ -12,7 +12,8 @@ Promise.withResolvers ??= () => {
 const restate = await import("@restatedev/restate-sdk");
 
 const IN_FLIGHT = 256;
-const KEY = "idempotency-key";
+const ID = "x-task-id"; // the handler is not told the idempotency key
+const headersOf = (id) => ({ "idempotency-key": id, [ID]: id });
 // HTTP/1.1 with connections that stay.
 const agent = new http.Agent({ keepAlive: true, maxSockets: IN_FLIGHT });
 
@@ -43,11 +44,11 @@ const prepare = async () => ({ go: async () => ({}) });
 async function publish(options) {
   const { ingress } = addresses(options);
   const handler = `${ingress}/${options.queue}${isObject(options) ? "/one" : ""}/run`;
-  const send = (id) => post(`${handler}/send`, { [KEY]: id }, options.body);
+  const send = (id) => post(`${handler}/send`, headersOf(id), options.body);
   const ways = { single: (ids) => bounded(ids, IN_FLIGHT, send) };
   // A call is answered when its completion is recorded.
   const call = async (id, note) => {
-    await post(handler, { [KEY]: id }, options.body);
+    await post(handler, headersOf(id), options.body);
     note("recorded");
   };
   return { go: publishing(options, ways, call), end: async () => agent.destroy() };
@@ -60,7 +61,7 @@ async function work(options) {
   const gate = new Promise((done) => (open = done));
   const run = async (context) => {
     await gate;
-    ran.ran(context.request().headers.get(KEY));
+    ran.ran(context.request().headers.get(ID));
   };
   const definition = { name: options.queue, handlers: { run } };
   const service = isObject(options) ? restate.object(definition) : restate.service(definition);

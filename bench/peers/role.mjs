@@ -102,6 +102,7 @@ export class Ran {
     if (this.options.times) this.notes.push(`start ${id} ${nanoseconds()}`);
     if (this.effects !== null) writeSync(this.effects, id + "\n");
     const before = this.runs.get(id);
+    if (before === undefined) fail(new Error(`a task ran that nobody published: ${id}`));
     this.runs.set(id, before + 1);
     if (before === 0 && --this.left === 0) this.allRan();
   }
