@@ -28,7 +28,8 @@ def measure_round(peer, once, out, tasks, seed):
 
 def known(peer):
     """What a reader is told of the peer, and where its rounds go."""
-    return {"name": peer.name, "once": peer.program == "once", "durable": peer.durable, "settings": peer.settings,
+    return {"name": peer.name, "once": peer.program == "once", "durable": peer.durable,
+            "beside": peer.beside, "settings": peer.settings,
             "killed": peer.killed, "version": "", "rounds": [], "failures": []}
 
 

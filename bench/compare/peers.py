@@ -32,6 +32,7 @@ class Peer:
     worker_first: bool = False  # it pushes tasks to its workers, so they must be there when it gets some
     policies: tuple = ("",)  # what becomes of tasks whose worker died, where the peer has a choice
     durable: bool = True
+    beside: str = ""  # the Once that it is compared with: durable where it is, on its server where there is one
 
 
 def said(*words):
@@ -134,15 +135,17 @@ PEERS = {
         "Once, JetStream always", on_nats(ALWAYS), **ONCE_ON_NATS,
         settings="`jetstream { sync_interval: always }`; batches of 500, or 256 threads; 256 handlers"),
     "bullmq": Peer(
-        "BullMQ, Redis", on_redis(), concurrency=50, durable=False, **BULLMQ,
+        "BullMQ, Redis", on_redis(), concurrency=50, durable=False, beside="once-nats", **BULLMQ,
         settings="redis-server defaults (no append-only file); `addBulk` 500 × 4 in flight, `add` × 256; jobId is "
                  "the id, completed jobs are kept; concurrency 50"),
     "bullmq-always": Peer(
-        "BullMQ, Redis always", on_redis("--appendonly", "yes", "--appendfsync", "always"), concurrency=200, **BULLMQ,
+        "BullMQ, Redis always", on_redis("--appendonly", "yes", "--appendfsync", "always"), concurrency=200,
+        beside="once-sqlite", **BULLMQ,
         settings="`appendonly yes`, `appendfsync always`; `addBulk` 500 × 4 in flight, `add` × 256; jobId is the id, "
                  "completed jobs are kept; concurrency 200"),
     "graphile": Peer(
         "graphile-worker, PostgreSQL", lambda: servers.postgresql, "graphile.mjs", 24, latency_concurrency=24,
+        beside="once-sqlite",
         version=lambda: f"graphile-worker {installed_version('graphile-worker')}, {postgresql_version()}",
         settings="PostgreSQL defaults (fsync on); `addJobs` 500, `addJob` × 24 connections; `localQueue` 500, "
                  "`completeJobBatchDelay` 0, concurrency 24; one at a time without the local queue",
@@ -150,16 +153,17 @@ PEERS = {
                "by themselves they end after 4 hours"),
     "restate": Peer(
         "Restate", on_restate, "restate.mjs", 1000, ways=("single",), latency_concurrency=1000, most_tasks=10_000, worker_first=True,
+        beside="once-sqlite",
         version=lambda: f"restate-server {installed_version('@restatedev/restate-server')}, "
                         f"SDK {installed_version('@restatedev/restate-sdk')}",
         settings="server defaults (the log is fsynced); HTTP send with `idempotency-key`, 256 in flight; handlers "
                  "wait at a gate until all is sent; one at a time: one virtual object; latency: HTTP/1.1 calls",
         killed="server defaults: the invocation is retried"),
     "recipe": Peer(
-        "JetStream + KV recipe", on_nats(""), durable=False, **RECIPE,
+        "JetStream + KV recipe", on_nats(""), durable=False, beside="once-nats", **RECIPE,
         settings="server defaults; Nats-Msg-Id, 1,024 in flight; work-queue stream; KV create, run, KV update with "
                  "revision, ack; 256 in flight, counted until the stream is drained"),
     "recipe-always": Peer(
-        "JetStream + KV recipe always", on_nats(ALWAYS), most_tasks=20_000, **RECIPE,
+        "JetStream + KV recipe always", on_nats(ALWAYS), most_tasks=20_000, beside="once-nats-always", **RECIPE,
         settings="`jetstream { sync_interval: always }`; otherwise the same"),
 }

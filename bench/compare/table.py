@@ -30,8 +30,6 @@ RATES = ["publish_bulk", "publish_single", "backlog", "one_at_a_time"]
 LATENCIES = ["start_p50", "start_p99", "recorded_p50", "recorded_p99"]
 COSTS = ["memory", "cpu", "publish_flushes", "backlog_flushes", "bytes"]
 SHORT = ["publish_bulk", "backlog", "one_at_a_time", "recorded_p50", "memory", "cpu"]
-# Whoever fsyncs is compared with those that do, and the others with Once where it does not.
-DURABLE, FAST = "once-sqlite", "once-nats"
 
 
 def number(value):
@@ -66,21 +64,13 @@ def ratio(measure, ours, theirs):
     return ours / theirs if measure.more_is_better else theirs / ours
 
 
-def yardstick(peers, peer):
-    """The Once that a peer is compared with; None for Once itself."""
-    if peer["once"]:
-        return None
-    key = DURABLE if peer["durable"] else FAST
-    return peers.get(key) or peers.get(DURABLE)
-
-
 def measured(peers):
     return {key: peer for key, peer in peers.items() if peer["rounds"]}
 
 
 def cell(peers, peer, measure):
     text = spread(values_of(peer, measure.key))
-    ours = yardstick(measured(peers), peer)
+    ours = measured(peers).get(peer["beside"])
     times = ratio(measure, median(ours, measure.key), median(peer, measure.key)) if ours else None
     return f"{text}, {number(times)}×" if times else text
 
