@@ -10,7 +10,9 @@ import argparse
 import datetime
 import pathlib
 import shutil
+import subprocess
 import sys
+import time
 
 import peers
 import report
@@ -22,7 +24,7 @@ def measure_round(peer, once, out, tasks, seed):
     """(what was measured or None, why not or None)."""
     try:
         return rounds.measure(peer, peers.command_of(peer, once), out, tasks, seed), None
-    except (Failed, OSError) as failure:
+    except (Failed, OSError, ValueError, subprocess.SubprocessError) as failure:
         return None, str(failure)
 
 
@@ -48,14 +50,15 @@ def run(options):
         for key, peer in chosen.items():
             if found[key]["failures"] and not found[key]["rounds"]:
                 continue  # it would fail again
-            print(f"round {number} of {options.rounds}: {peer.name}", file=sys.stderr, flush=True)
+            began = time.monotonic()
             measured, why = measure_round(peer, options.once, options.out, options.tasks, number)
+            print(f"round {number} of {options.rounds}: {peer.name}, {time.monotonic() - began:.0f} s"
+                  + (f"; not measured: {why}" if why else ""), file=sys.stderr, flush=True)
             if measured:
                 found[key]["rounds"].append(measured)
                 found[key]["version"] = peer.version()
             else:
                 found[key]["failures"].append(why)
-                print(f"  not measured: {why}", file=sys.stderr, flush=True)
     return {"date": datetime.date.today().isoformat(), "rounds": options.rounds, "tasks": options.tasks,
             "remark": options.remark, "machine": report.machine(),
             "node": peers.said("node", "--version") if shutil.which("node") else "none", "peers": found}

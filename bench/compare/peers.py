@@ -5,6 +5,7 @@ import functools
 import json
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import typing
 
@@ -27,7 +28,7 @@ class Peer:
     settings: str
     killed: str  # how the consumer is set when its worker is killed
     ways: tuple = ("bulk", "single")
-    latency_concurrency: int = 1
+    latency_concurrency: int = 1  # more than one: a slow moment of the disk must not pile up
     most_tasks: int = 1_000_000_000
     worker_first: bool = False  # it pushes tasks to its workers, so they must be there when it gets some
     policies: tuple = ("",)  # what becomes of tasks whose worker died, where the peer has a choice
@@ -112,28 +113,29 @@ def postgresql_version():
 
 
 ALWAYS = "sync_interval: always"
-ONCE_ON_NATS = dict(program="once", concurrency=256, version=nats_version, policies=("retry", "hold"),
+ONCE_ON_NATS = dict(program="once", concurrency=256, latency_concurrency=16, version=nats_version, policies=("retry", "hold"),
                     killed=f"lease {LEASE_MS // 1000} s, in-doubt policy `retry`, and again with `hold`")
 BULLMQ = dict(
     program="bullmq.mjs", latency_concurrency=50,
     version=lambda: f"bullmq {installed_version('bullmq')}, ioredis {installed_version('ioredis')}, {redis_version()}",
     killed=f"lockDuration and stalledInterval {LEASE_MS // 1000} s (30 s by default), maxStalledCount 1 (the default)")
 RECIPE = dict(
-    program="recipe.mjs", concurrency=256, ways=("single",),
+    program="recipe.mjs", concurrency=256, latency_concurrency=256, ways=("single",),
     version=lambda: f"@nats-io/jetstream {installed_version('@nats-io/jetstream')}, {nats_version()}",
     killed=f"ack_wait {LEASE_MS // 1000} s; a task whose record exists is somebody's and is acknowledged")
 
 PEERS = {
     "once-sqlite": Peer(
-        "Once, SQLite", lambda: servers.none, "once", 256, version=lambda: "SQLite as linked",
-        settings="WAL, synchronous FULL (the only setting); batches of 500, or 256 threads; 256 handlers",
+        "Once, SQLite", lambda: servers.none, "once", 256, latency_concurrency=16,
+        version=lambda: f"SQLite {sqlite3.sqlite_version}",
+        settings="WAL, synchronous FULL (the only setting); batches of 500, or 256 threads; 256 handlers, 16 for latency",
         killed="in-doubt policy `retry`, and again with `hold`", policies=("retry", "hold")),
     "once-nats": Peer(
         "Once, JetStream", on_nats(""), durable=False, **ONCE_ON_NATS,
-        settings="server defaults: a write is fsynced within 2 minutes; batches of 500, or 256 threads; 256 handlers"),
+        settings="server defaults: a write is fsynced within 2 minutes; batches of 500, or 256 threads; 256 handlers, 16 for latency"),
     "once-nats-always": Peer(
         "Once, JetStream always", on_nats(ALWAYS), **ONCE_ON_NATS,
-        settings="`jetstream { sync_interval: always }`; batches of 500, or 256 threads; 256 handlers"),
+        settings="`jetstream { sync_interval: always }`; batches of 500, or 256 threads; 256 handlers, 16 for latency"),
     "bullmq": Peer(
         "BullMQ, Redis", on_redis(), concurrency=50, durable=False, beside="once-nats", **BULLMQ,
         settings="redis-server defaults (no append-only file); `addBulk` 500 × 4 in flight, `add` × 256; jobId is "

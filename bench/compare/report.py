@@ -30,8 +30,8 @@ def plots(peers):
                 rows.append((peer["name"], table.median(peer, measure.key), min(values), max(values), peer["once"]))
         if rows:
             better = "longer is better" if measure.more_is_better else "shorter is better"
-            drawn[f"{measure.key}.svg"] = svg.bars(f"{measure.title}, {measure.unit}".capitalize(),
-                                                   f"median, lowest to highest; {better}", rows, table.number)
+            title = f"{measure.title[0].upper()}{measure.title[1:]}, {measure.unit}"
+            drawn[f"{measure.key}.svg"] = svg.bars(title, f"median, lowest to highest; {better}", rows, table.number)
     return drawn
 
 

@@ -4,6 +4,7 @@ It is started with a role and `--name value` options and says {"ready": true} wh
 connected. On `go` it works, and then says one JSON line. `stop` tells a worker that nothing more will
 come. When its input ends, so does it.
 """
+import contextlib
 import json
 import subprocess
 import threading
@@ -36,16 +37,16 @@ class Role:
             raise
         return self
 
-    def __exit__(self, *_):
-        self.kill() if self._process.poll() is None and _[0] else self._close()
+    def __exit__(self, failure, *_):
+        if not failure:
+            self._leave()
+        self.kill()
 
-    def _close(self):
-        try:
+    def _leave(self):
+        """It ends by itself when its input does."""
+        with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
             self._process.stdin.close()
             self._process.wait(timeout=30)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            pass
-        self.kill()
 
     def kill(self):
         self._process.kill()

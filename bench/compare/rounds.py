@@ -2,11 +2,9 @@
 import collections
 import contextlib
 import math
-import signal
+import pathlib
 import tempfile
 import time
-
-import pathlib
 
 import workload
 from measuring import Disk, Peak, cpu_seconds, difference
@@ -15,7 +13,7 @@ from role import PATIENCE, Failed, Role
 
 ONE_AT_A_TIME = (100, 2000)  # tasks, at least and at most
 LATENCY = (50, 1000)
-KILLED = (500, 10_000)
+KILLED = (2000, 10_000)
 KILLED_CONCURRENCY = 50  # the same for all: it bounds how many effects can happen twice
 
 

@@ -107,7 +107,10 @@ def _as_postgres(folder):
     """PostgreSQL refuses to run as root, so it runs as its own user then, in a folder given to it."""
     if os.geteuid() != 0:
         return []
-    user = pwd.getpwnam("postgres")
+    try:
+        user = pwd.getpwnam("postgres")
+    except KeyError:
+        raise Failed("there is no user postgres, and PostgreSQL does not run as root") from None
     os.chown(folder, user.pw_uid, user.pw_gid)
     change = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
     if subprocess.run([*change, "test", "-w", str(folder)]).returncode != 0:

@@ -3,7 +3,7 @@ import math
 from xml.sax.saxutils import escape
 
 WIDTH, LEFT, RIGHT, TOP, STEP, BAR = 760, 220, 130, 46, 26, 16
-OURS, THEIRS, WHISKER, TEXT = "#2f81f7", "#8b949e", "#d29922", "#6e7781"
+OURS, THEIRS, WHISKER, TEXT = "#2f81f7", "#8b949e", "#d29922", "#7d8590"
 LOG_FROM = 20  # the highest so many times the lowest: a linear scale would hide the short bars
 
 

@@ -126,13 +126,13 @@ def ledger_says(found):
 
 
 def kill_table(peers):
-    rows = [["", "tasks", "never ran", "effect twice", "what its record says", "how the consumer is set"]]
+    rows = [["", "tasks", "run when killed", "never ran", "effect twice", "what its record says", "how the consumer is set"]]
     for peer in measured(peers).values():
         for policy in peer["rounds"][0]["kill"]:
             found = [one["kill"][policy] for one in peer["rounds"]]
             name = f"{peer['name']}, `{policy}`" if policy else peer["name"]
-            rows.append([name, f"{found[0]['tasks']:,}", per_round(found, "never"), per_round(found, "twice"),
-                         ledger_says(found), peer["killed"]])
+            counts = (per_round(found, key) for key in ("ran_before", "never", "twice"))
+            rows.append([name, f"{found[0]['tasks']:,}", *counts, ledger_says(found), peer["killed"]])
     return markdown(rows)
 
 

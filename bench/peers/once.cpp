@@ -188,7 +188,8 @@ class Worker {
     ++runs_.find(id)->second;
   }
 
-  // The worker counts what it has recorded: with one handler the n-th is the n-th that started.
+  // The worker counts what it has recorded. The n-th is taken for the n-th that started, which it is
+  // unless several run at the same moment.
   void work_timed() {
     auto working = worker();
     std::stop_source stop;
@@ -197,6 +198,7 @@ class Worker {
     heard("stop");
     stop.request_stop();
     run.join();
+    working.run_until_empty().value();  // what a slow disk has left
     follow.request_stop();
     follow.join();
     std::ofstream(options_.at("times")) << times_.str();
