@@ -38,6 +38,7 @@ install: build
 bench:
 	@tools/setup build bench
 	@tools/setup peers || true
+	@command -v npm >/dev/null || tools/setup npm || true
 	@tools/nats-server >/dev/null || true
 	@cmake --preset bench
 	@cmake --build build/bench -j $(JOBS) --target once_peer

@@ -56,7 +56,7 @@ def nats_server():
 def install_packages():
     """The peers' packages by name, into the build folder."""
     if shutil.which("npm") is None:
-        raise Failed("npm is not installed; `tools/setup peers` does it")
+        raise Failed("npm is not installed; `tools/setup npm` does it")
     INSTALLED.mkdir(parents=True, exist_ok=True)
     for file in SOURCES.glob("*.mjs"):
         shutil.copy(file, INSTALLED)
@@ -134,7 +134,7 @@ PEERS = {
         "Once, JetStream", on_nats(""), durable=False, **ONCE_ON_NATS,
         settings="server defaults: a write is fsynced within 2 minutes; batches of 500, or 256 threads; 256 handlers, 16 for latency"),
     "once-nats-always": Peer(
-        "Once, JetStream always", on_nats(ALWAYS), **ONCE_ON_NATS,
+        "Once, JetStream always", on_nats(ALWAYS), most_tasks=20_000, **ONCE_ON_NATS,
         settings="`jetstream { sync_interval: always }`; batches of 500, or 256 threads; 256 handlers, 16 for latency"),
     "bullmq": Peer(
         "BullMQ, Redis", on_redis(), concurrency=50, durable=False, beside="once-nats", **BULLMQ,

@@ -108,7 +108,7 @@ class Run:
     def publish_single(self):
         if self.peer.ways[0] == "single":
             return  # done
-        ids = workload.write(self.folder, "single.ids", workload.backlog(self.tasks // 2, f"{self.seed} single"))
+        ids = workload.write(self.folder, "single.ids", workload.backlog(self.tasks // 4, f"{self.seed} single"))
         self.prepare("single")
         with self.publisher("single", ids, "single") as publisher:
             result = publisher.go()
