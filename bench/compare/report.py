@@ -37,7 +37,7 @@ def plots(peers):
 
 def about(results):
     at = results["machine"]
-    return (f"{results['date']}, {results['rounds']} rounds, {results['tasks']:,} tasks, on {at['processor']}, "
+    return (f"{results['date']}, {results['rounds']} round{'s' * (results['rounds'] > 1)}, {results['tasks']:,} tasks, on {at['processor']}, "
             f"{at['cores']} cores, {at['memory_gib']} GiB, Linux {at['kernel']}, node {results['node']}."
             + (f" {results['remark']}" if results["remark"] else ""))
 
