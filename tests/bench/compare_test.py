@@ -147,6 +147,12 @@ class TheArithmetic(unittest.TestCase):
         other = peer(rounds=[{"backlog": 50}])
         self.assertEqual("50.00", table.cell({"other": other}, other, table.MEASURES[2]))
 
+    def test_the_short_table_has_the_fastest_way_to_publish(self):
+        peers = {"both": peer("Both", rounds=[{"publish_bulk": 200, "publish_single": 300}]),
+                 "none": peer("None", failures=["it is missing"])}
+        last = table.short_table(peers).splitlines()[-1]
+        self.assertTrue(last.startswith("| Both | 300 | – |"), last)
+
     def test_only_what_is_between_the_markers_changes(self):
         begin, end = report.BEGIN.format("comparison"), report.END.format("comparison")
         self.assertEqual(f"a\n{begin}\nnew\n{end}\nb\n",
