@@ -76,8 +76,11 @@ class TheDriver(unittest.TestCase):
         self.assertIn("**Once, SQLite**", written)
 
     def test_the_plots_are_well_formed(self):
+        [one] = json.loads((self.out / "results.json").read_text())["peers"]["once-sqlite"]["rounds"]
         drawn = sorted(self.out.glob("*.svg"))
-        self.assertEqual(len(report.PLOTS), len(drawn))
+        # Not every disk counts what it does.
+        self.assertEqual(sorted(measure.key for measure in report.PLOTS if one[measure.key] is not None),
+                         [file.stem for file in drawn])
         for file in drawn:
             self.assertTrue(xml.parse(file).getroot().tag.endswith("svg"), file)
 
