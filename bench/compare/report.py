@@ -37,9 +37,10 @@ def plots(peers):
 
 def about(results):
     at = results["machine"]
-    return (f"{results['date']}, {results['rounds']} round{'s' * (results['rounds'] > 1)}, {results['tasks']:,} tasks, on {at['processor']}, "
-            f"{at['cores']} cores, {at['memory_gib']} GiB, Linux {at['kernel']}, node {results['node']}."
-            + (f" {results['remark']}" if results["remark"] else ""))
+    rounds = "1 round" if results["rounds"] == 1 else f"{results['rounds']} rounds"
+    remark = f" {results['remark']}" if results["remark"] else ""
+    return (f"{results['date']}, {rounds}, {results['tasks']:,} tasks, on {at['processor']}, {at['cores']} cores, "
+            f"{at['memory_gib']} GiB, Linux {at['kernel']}, node {results['node']}.{remark}")
 
 
 def text(results):

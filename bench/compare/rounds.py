@@ -99,8 +99,8 @@ class Run:
         self.measured["cpu"] = (published["cpu"] + cost["cpu"]) / self.tasks * 1e6
         self.measured["publish_flushes"] = self.per_task(published["flushes"])
         self.measured["backlog_flushes"] = self.per_task(cost["flushes"])
-        if None not in (published["bytes"], cost["bytes"]):
-            self.measured["bytes"] = self.per_task(published["bytes"] + cost["bytes"])
+        counted = None not in (published["bytes"], cost["bytes"])
+        self.measured["bytes"] = self.per_task(published["bytes"] + cost["bytes"]) if counted else None
 
     def per_task(self, count):
         return None if count is None else count / self.tasks

@@ -29,7 +29,7 @@ MEASURES = [
 RATES = ["publish_bulk", "publish_single", "backlog", "one_at_a_time"]
 LATENCIES = ["start_p50", "start_p99", "recorded_p50", "recorded_p99"]
 COSTS = ["memory", "cpu", "publish_flushes", "backlog_flushes", "bytes"]
-SHORT = ["publish_bulk", "backlog", "one_at_a_time", "recorded_p50", "memory", "cpu"]
+SHORT = ["backlog", "one_at_a_time", "recorded_p50", "memory", "cpu"]
 
 
 def number(value):
@@ -103,11 +103,12 @@ def named(peer):
 
 
 def short_table(peers):
-    """The medians alone."""
+    """The medians alone, and of the ways to publish the fastest."""
     chosen = [measure for measure in MEASURES if measure.key in SHORT]
-    rows = [["", *(f"{measure.title}, {measure.unit}" for measure in chosen)]]
+    rows = [["", "publish, ids/s", *(f"{measure.title}, {measure.unit}" for measure in chosen)]]
     for peer in measured(peers).values():
-        rows.append([named(peer), *(number(median(peer, measure.key)) or "–" for measure in chosen)])
+        fastest = max(median(peer, key) or 0 for key in ("publish_bulk", "publish_single"))
+        rows.append([named(peer), number(fastest), *(number(median(peer, measure.key)) or "–" for measure in chosen)])
     return markdown(rows)
 
 
