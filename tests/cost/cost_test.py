@@ -45,7 +45,7 @@ If the cost is meant, change the bound at the top of tests/cost/cost_test.py and
 
 
 def shown(count):
-    return f"{count:,.0f}" if count >= 100 else f"{count:.4f}"
+    return f"{count:,.0f}" if count >= 100 or count == 0 else f"{count:.4f}"
 
 
 class CostTest(unittest.TestCase):
