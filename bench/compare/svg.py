@@ -48,9 +48,9 @@ def short(value):
     return f"{value:g}"
 
 
-def text(x, y, words, anchor="start", size=12, weight="normal"):
+def text(x, y, words, anchor="start", size=12, weight="normal", colour=TEXT):
     return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
-            f'font-weight="{weight}" fill="{TEXT}">{escape(words)}</text>')
+            f'font-weight="{weight}" fill="{colour}">{escape(words)}</text>')
 
 
 def head(title, note, height):
@@ -86,6 +86,14 @@ def bars(title, note, rows, label):
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
+def apart(names, gap=15):
+    """(y, ...) from top to bottom, none over another."""
+    placed = []
+    for y, *rest in sorted(names):
+        placed.append((max(y, placed[-1][0] + gap) if placed else y, *rest))
+    return placed
+
+
 def lines(title, note, series, along, label):
     """`series`: (name, [(x, median, lowest, highest)]). x is logarithmic; `along` writes one, `label` a value."""
     bottom, height = TOP + GRAPH_HEIGHT, TOP + GRAPH_HEIGHT + 34
@@ -105,6 +113,7 @@ def lines(title, note, series, along, label):
                      'stroke-opacity="0.35" stroke-width="1"/>')
         parts.append(text(GRAPH_LEFT - 6, y + 4, short(tick), "end", 11))
     parts += [text(across(x), bottom + 16, along(x), "middle", 11) for x in places]
+    names = []
     for colour, (name, found) in zip((OURS, WHISKER, THEIRS), series):
         path = " ".join(f"{across(x):.1f},{scale.at(middle):.1f}" for x, middle, *_ in found)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
@@ -113,6 +122,7 @@ def lines(title, note, series, along, label):
             if high > low:
                 parts.append(f'<path d="M{across(x):.1f} {scale.at(low):.1f}V{scale.at(high):.1f}" stroke="{colour}" '
                              'stroke-opacity="0.5" stroke-width="3" fill="none"/>')
-        x, middle, *_ = found[-1]
-        parts.append(text(across(x) + 8, scale.at(middle) + 4, f"{name} {label(middle)}"))
+        names.append((scale.at(found[-1][1]) + 4, f"{name} {label(found[-1][1])}", colour))
+    for y, name, colour in apart(names):
+        parts.append(text(GRAPH_LEFT + room + 8, y, name, colour=colour))
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -46,9 +46,9 @@ class Stage:
         with contextlib.ExitStack() as stack:
             workers = [stack.enter_context(self.run.worker(QUEUE, ids, in_flight)) for _ in range(processes)]
             results, cpu = self.timed(workers, lambda: all_go(workers))
-        ran = sum(count - result["never"] for result in results)
-        self.measured["never"] += max(0, count - ran)
-        self.measured["twice"] += max(0, ran - count) + sum(result["twice"] for result in results)
+        never, twice = together(count, results)
+        self.measured["never"] += never
+        self.measured["twice"] += twice
         seconds = max(result["seconds"] for result in results)
         self.measured |= {"work_rate": count / seconds, "work_us": seconds * 1e6 / count, "work_cpu_us": cpu / count}
 
@@ -58,6 +58,12 @@ class Stage:
             found = auditor.go()
         self.measured["never"] += count - found["completed"]
         self.measured["twice"] += found["completed_twice"] + found["reruns"] + found["unexplained"]
+
+
+def together(count, results):
+    """(never ran, ran twice) of `count` ids, from what each process has counted of all of them."""
+    ran = sum(count - result["never"] for result in results)
+    return max(0, count - ran), max(0, ran - count) + sum(result["twice"] for result in results)
 
 
 def all_go(workers):

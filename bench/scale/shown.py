@@ -110,7 +110,7 @@ def plots(results):
                       for store in results["stores"].values() if key in store["curves"]]
             if column.plot and series:
                 drawn[f"{column.plot}.svg"] = svg.lines(
-                    f"{curve.title}: {column.title}", f"by {curve.along}; median, lowest to highest", series,
+                    f"{curve.title}: {column.title}", "median, lowest to highest", series,
                     along(key), table.number)
     return drawn
 

@@ -25,9 +25,9 @@ BATCH = 256  # the driver's
 CALLGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
 
 # What was measured when the bound was set last. A quarter more is allowed: threads and compilers differ
-# by some per cent.
+# by some per cent. Who has made it cheaper writes the new value here, so that it stays so.
 INSTRUCTIONS = {"publish": 42_900, "backlog": 69_000, "sequential": 173_000}
-MESSAGES = {"publish": 2.0, "backlog": 8.0}
+MESSAGES = {"publish": 2.0, "backlog": 8.0, "sequential": 17.0}
 ALLOWED = 1.25
 
 # Promises, not measurements. A batch is one commit; one at a time, the record of one task and the claim
@@ -40,6 +40,7 @@ WHAT_TO_DO = """
 Count where it goes, on this tree and on the one before:
   valgrind --tool=callgrind {driver} {stage} zone.db ... && callgrind_annotate callgrind.out.*
   strace -f -e trace=fsync,fdatasync,pwrite64 {driver} {stage} zone.db ...
+  nats-server -js -V                 shows every message, {driver} {stage} nats://127.0.0.1 ... beside it
 If the cost is meant, change the bound at the top of tests/cost/cost_test.py and say in the commit what it buys.
 """
 
@@ -88,6 +89,8 @@ class OnAFile(CostTest):
                 self.judge(stage, "instructions", found, INSTRUCTIONS[stage] * ALLOWED)
 
     def instructions(self, stage, tasks):
+        if shutil.which("valgrind") is None:
+            self.fail("valgrind is missing; `tools/setup test` installs it")
         store = self.prepare(stage, self.folder / f"{stage}-{tasks}.db", tasks)
         _, noted = self.run_stage(stage, store, tasks, under=CALLGRIND)
         return int(re.search(r"Collected : (\d+)", noted)[1])
@@ -112,9 +115,9 @@ class OnJetStream(CostTest):
         self.node.start()
 
     def test_messages(self):
-        for stage in ("publish", "backlog"):
+        for stage, (few, many) in {"publish": (1024, 4096), "backlog": (1024, 4096), "sequential": (50, 350)}.items():
             with self.subTest(stage=stage):
-                found = self.per_task(lambda tasks: self.messages(stage, tasks), 1024, 4096)
+                found = self.per_task(lambda tasks: self.messages(stage, tasks), few, many)
                 self.judge(stage, "messages", found, MESSAGES[stage] * ALLOWED)
 
     def messages(self, stage, tasks):
