@@ -156,11 +156,13 @@ class Worker {
     say(R"({"ready":true})");
     if (!heard("go")) return;
     const auto start = SteadyClock::now();
+    const std::int64_t began = nanoseconds();
+    last_ran_ = began;
     if (options_.contains("times"))
       work_timed();
     else
       worker().run_until_empty().value();
-    answer(seconds_since(start));
+    answer(seconds_since(start), static_cast<double>(last_ran_ - began) / 1e9);
     heard("end");
   }
 
@@ -187,6 +189,7 @@ class Worker {
       if (::write(effects_, line.data(), line.size()) != std::ssize(line)) std::abort();
     }
     ++runs_.find(id)->second;
+    last_ran_ = nanoseconds();
   }
 
   // The worker counts what it has recorded. The n-th is taken for the n-th that started, which it is
@@ -221,7 +224,8 @@ class Worker {
     }
   }
 
-  void answer(double seconds) const {
+  // `ran`: until the last handler was called; the rest is its record and the word that nothing is left.
+  void answer(double seconds, double ran) const {
     std::size_t never = 0;
     std::size_t twice = 0;
     for (const auto& [id, count] : runs_) {
@@ -229,8 +233,8 @@ class Worker {
       twice += count > 1 ? 1U : 0U;
     }
     std::ostringstream text;
-    text << R"({"seconds":)" << seconds << R"(,"never":)" << never << R"(,"twice":)" << twice
-         << "}";
+    text << R"({"seconds":)" << seconds << R"(,"ran":)" << ran << R"(,"never":)" << never
+         << R"(,"twice":)" << twice << "}";
     say(text.str());
   }
 
@@ -238,6 +242,7 @@ class Worker {
   once::Zone zone_;
   const int effects_;
   std::unordered_map<std::string, std::atomic<int>> runs_;
+  std::atomic<std::int64_t> last_ran_ = 0;
   std::mutex mutex_;  // guards what follows
   std::vector<std::string> started_;
   std::ostringstream times_;

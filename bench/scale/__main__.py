@@ -21,8 +21,6 @@ import curves  # noqa: E402
 import shown  # noqa: E402
 
 STORES = {"sqlite": "once-sqlite", "nats": "once-nats"}
-# JetStream keeps an index of all ids in memory and fills slowly; its servers take messages of 1 MiB, headers included.
-MOST = {("nats", "ids"): 1_000_000, ("nats", "bodies"): 1_000_000}
 
 
 def numbers(text):
@@ -32,6 +30,7 @@ def numbers(text):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ids", type=numbers, default="10000,100000,1000000,10000000")
+    parser.add_argument("--nats-ids", type=int, default=100_000, help="at most so many on JetStream, which fills slowly")
     parser.add_argument("--processes", type=numbers, default="1,2,4,8")
     parser.add_argument("--in-flight", type=numbers, default="1,2,4,8,16,32,64,128,256")
     parser.add_argument("--bodies", type=numbers, default="256,1024,4096,16384,65536,262144,1048576")
@@ -56,8 +55,10 @@ def chosen(text, known, what):
 
 
 def points_of(curve, store, options):
+    """On JetStream a message has at most 1 MiB, headers included."""
     points = getattr(options, curve)
-    return [point for point in points if point <= MOST.get((store, curve), points[-1])]
+    most = {("nats", "ids"): options.nats_ids, ("nats", "bodies"): 1_000_000}
+    return [point for point in points if point <= most.get((store, curve), points[-1])]
 
 
 def measure_curve(driver, curve, points):

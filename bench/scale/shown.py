@@ -30,7 +30,8 @@ CURVES = {
         Column("publish_us", "publish, µs/task", "scale-ids-publish"),
         Column("publish_cpu_us", "of it processor, µs/task"),
         Column("work_us", "work off, µs/task", "scale-ids-work"),
-        Column("work_cpu_us", "of it processor, µs/task")), ("publish_us", "work_us")),
+        Column("work_cpu_us", "processor until it is told that nothing is left, µs/task"),
+        Column("told_ms", "from the last one to being told so, ms", "scale-ids-told")), ("publish_us", "work_us")),
     "processes": Curve("Worker processes", "processes", (
         Column("work_rate", "all together, tasks/s", "scale-processes"),
         Column("work_cpu_us", "processor, µs/task"))),

@@ -83,7 +83,7 @@ class TheArithmetic(unittest.TestCase):
             self.assertEqual(well, driver.exact({"stores": {"sqlite": {"curves": {"ids": {10: [one]}}}}}))
 
     def test_the_cost_is_told_as_a_multiple_of_the_first_line(self):
-        one = {"publish_us": 10, "publish_cpu_us": 1, "work_us": 30, "work_cpu_us": 1}
+        one = {"publish_us": 10, "publish_cpu_us": 1, "work_us": 30, "work_cpu_us": 1, "told_ms": 1}
         written = shown.curve_table("ids", {10: [one], 1000: [one | {"work_us": 90}]})
         self.assertEqual(["1.00×", "2.50×"], re.findall(r"[\d.]+×", written))
 
