@@ -3,8 +3,10 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 SEEDS ?= 1000000
+BENCH_ROUNDS ?= 3
+BENCH_TASKS ?= 50000
 
-.PHONY: build test demo install bench bench-nats bench-audit stress chaos simulate fuzz tidy format clean
+.PHONY: build test demo install bench bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
 
 # build/once, the command. The first configuration needs no test packages.
 build:
@@ -30,19 +32,25 @@ demo:
 install: build
 	@cmake --install build/release --prefix $(PREFIX)
 
+# Once beside what people would pick instead, about half an hour: build/bench/table.md, results.json and
+# plots. BENCH_PEERS=once-sqlite,bullmq-always,... chooses, BENCH_WRITE=1 puts the results into docs and README,
+# with BENCH_REMARK as a sentence of one's own.
 bench:
 	@tools/setup build bench
+	@tools/setup peers || true
+	@command -v npm >/dev/null || tools/setup npm || true
+	@tools/nats-server >/dev/null || true
 	@cmake --preset bench
-	@cmake --build build/bench -j $(JOBS)
-	@build/bench/once_bench $(BENCH_FLAGS)
-	@$(MAKE) --no-print-directory build
-	@build/once bench
+	@cmake --build build/bench -j $(JOBS) --target once_peer
+	@python3 -B bench/compare --rounds $(BENCH_ROUNDS) --tasks $(BENCH_TASKS) --peers "$(BENCH_PEERS)" \
+		--remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) build/bench/once_peer
 
-# Once on NATS JetStream beside the recipe in JavaScript; BENCH_ROUNDS and BENCH_TASKS say how much.
-bench-nats:
-	@tools/setup build
-	@$(MAKE) --no-print-directory build
-	@tools/bench-nats build/once
+# The hot pieces by themselves; BENCH_FLAGS are Google Benchmark's.
+bench-encoding:
+	@tools/setup build bench
+	@cmake --preset bench
+	@cmake --build build/bench -j $(JOBS) --target once_bench
+	@build/bench/once_bench $(BENCH_FLAGS)
 
 # What an audit of millions of tasks takes, in time and memory; AUDIT_TASKS says how many.
 bench-audit:

@@ -1,0 +1,289 @@
+// Once as one of the peers of bench/compare: the roles and lines that bench/compare/role.py tells of.
+#include <fcntl.h>
+#include <once/once.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <unordered_map>
+
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using Options = std::map<std::string, std::string>;
+
+constexpr std::size_t kBatch = 500;
+constexpr int kPublishers = 256;
+
+std::int64_t nanoseconds() {
+  return std::chrono::nanoseconds(SteadyClock::now().time_since_epoch()).count();
+}
+
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool heard(std::string_view word) {
+  std::string line;
+  while (std::getline(std::cin, line))
+    if (line == word) return true;
+  return false;
+}
+
+void say(const std::string& json) { std::cout << json << std::endl; }
+
+once::Zone open(const Options& options) { return once::Zone::open(options.at("url")).value(); }
+
+// Makes the queue; `policy` is what happens to tasks whose worker died.
+void prepare(const Options& options) {
+  auto zone = open(options);
+  say(R"({"ready":true})");
+  if (!heard("go")) return;
+  once::Queue queue{.name = options.at("queue"), .topic = options.at("queue")};
+  if (options.contains("lease")) queue.lease = once::Duration{std::stol(options.at("lease"))};
+  if (options.contains("policy") && options.at("policy") == "hold")
+    queue.in_doubt = once::InDoubt::hold;
+  zone.add(queue).value();
+  say("{}");
+}
+
+class Publisher {
+ public:
+  explicit Publisher(const Options& options)
+      : options_(options),
+        zone_(open(options)),
+        body_(once::Body::json(text_of(options.at("body"))).value()),
+        lines_(lines_of(options.at("ids"))) {}
+
+  void play() {
+    say(R"({"ready":true})");
+    if (!heard("go")) return;
+    const auto start = SteadyClock::now();
+    const std::string& way = options_.at("way");
+    if (way == "bulk")
+      bulk();
+    else if (way == "single")
+      single();
+    else
+      paced();
+    std::ostringstream answer;
+    answer << R"({"seconds":)" << seconds_since(start) << R"(,"count":)" << lines_.size() << "}";
+    say(answer.str());
+    heard("end");
+  }
+
+ private:
+  once::Task task(const std::string& id) const {
+    return {.topic = options_.at("queue"), .id = id, .body = body_};
+  }
+
+  void bulk() {
+    for (std::size_t from = 0; from < lines_.size(); from += kBatch) {
+      std::vector<once::Task> batch;
+      for (std::size_t i = from; i < std::min(lines_.size(), from + kBatch); ++i)
+        batch.push_back(task(lines_[i]));
+      for (const auto& receipt : zone_.publish_batch(std::move(batch))) receipt.value();
+    }
+  }
+
+  void single() {
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::jthread> publishers;
+    for (int p = 0; p < kPublishers; ++p)
+      publishers.emplace_back([&] {
+        for (std::size_t i = next++; i < lines_.size(); i = next++)
+          zone_.publish(task(lines_[i])).value();
+      });
+  }
+
+  // Each line is a time in milliseconds and an id.
+  void paced() {
+    std::ofstream times(options_.at("times"));
+    const auto start = SteadyClock::now();
+    for (const std::string& line : lines_) {
+      const std::string id = line.substr(line.find(' ') + 1);
+      const std::chrono::duration<double, std::milli> due(std::stod(line));
+      std::this_thread::sleep_until(start + due);
+      times << "published " << id << ' ' << nanoseconds() << '\n';
+      zone_.publish(task(id)).value();
+    }
+  }
+
+  const Options& options_;
+  once::Zone zone_;
+  once::Body body_;
+  std::vector<std::string> lines_;
+};
+
+class Worker {
+ public:
+  explicit Worker(const Options& options)
+      : options_(options),
+        zone_(open(options)),
+        effects_(options.contains("effects")
+                     ? ::open(options.at("effects").c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644)
+                     : -1) {
+    for (const std::string& line : lines_of(options.at("ids")))
+      runs_.try_emplace(line.substr(line.find(' ') + 1), 0);  // the whole line when it is an id
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker() {
+    if (effects_ >= 0) ::close(effects_);
+  }
+
+  void play() {
+    say(R"({"ready":true})");
+    if (!heard("go")) return;
+    const auto start = SteadyClock::now();
+    if (options_.contains("times"))
+      work_timed();
+    else
+      worker().run_until_empty().value();
+    answer(seconds_since(start));
+    heard("end");
+  }
+
+ private:
+  once::Worker worker() {
+    return zone_
+        .worker(options_.at("queue"),
+                [this](once::Context& context) {
+                  ran(context.task().id);
+                  return once::Outcome::completed();
+                },
+                {.concurrency = std::stoi(options_.at("concurrency"))})
+        .value();
+  }
+
+  void ran(const std::string& id) {
+    if (options_.contains("times")) {
+      const std::scoped_lock lock(mutex_);
+      started_.push_back(id);
+      times_ << "start " << id << ' ' << nanoseconds() << '\n';
+    }
+    if (effects_ >= 0) {
+      const std::string line = id + "\n";
+      if (::write(effects_, line.data(), line.size()) != std::ssize(line)) std::abort();
+    }
+    ++runs_.find(id)->second;
+  }
+
+  // The worker counts what it has recorded. The n-th is taken for the n-th that started, which it is
+  // unless several run at the same moment.
+  void work_timed() {
+    auto working = worker();
+    std::stop_source stop;
+    std::jthread run([&] { working.run(stop.get_token()).value(); });
+    std::jthread follow([&](const std::stop_token& ended) { note_recorded(working, ended); });
+    heard("stop");
+    stop.request_stop();
+    run.join();
+    working.run_until_empty().value();  // what a slow disk has left
+    follow.request_stop();
+    follow.join();
+    std::ofstream(options_.at("times")) << times_.str();
+  }
+
+  void note_recorded(const once::Worker& working, const std::stop_token& ended) {
+    std::uint64_t noted = 0;
+    while (true) {
+      const bool last = ended.stop_requested();
+      const std::uint64_t recorded = working.metrics().completed;
+      const std::int64_t now = nanoseconds();
+      {
+        const std::scoped_lock lock(mutex_);
+        for (; noted < recorded; ++noted)
+          times_ << "recorded " << started_[noted] << ' ' << now << '\n';
+      }
+      if (last) return;
+      std::this_thread::sleep_for(std::chrono::microseconds{20});
+    }
+  }
+
+  void answer(double seconds) const {
+    std::size_t never = 0;
+    std::size_t twice = 0;
+    for (const auto& [id, count] : runs_) {
+      never += count == 0 ? 1U : 0U;
+      twice += count > 1 ? 1U : 0U;
+    }
+    std::ostringstream text;
+    text << R"({"seconds":)" << seconds << R"(,"never":)" << never << R"(,"twice":)" << twice
+         << "}";
+    say(text.str());
+  }
+
+  const Options& options_;
+  once::Zone zone_;
+  const int effects_;
+  std::unordered_map<std::string, std::atomic<int>> runs_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::string> started_;
+  std::ostringstream times_;
+};
+
+// What the ledger says of the queue afterwards.
+void audit(const Options& options) {
+  auto zone = open(options);
+  say(R"({"ready":true})");
+  if (!heard("go")) return;
+  const auto audit =
+      zone.audit({.by = once::AuditOptions::Period::all, .queue = options.at("queue")}).value();
+  once::Totals totals;
+  for (const once::AuditLine& line : audit.lines) totals.add(line.totals);
+  std::ostringstream answer;
+  answer << R"({"completed":)" << totals.in(once::State::completed) << R"(,"in_doubt":)"
+         << totals.in(once::State::in_doubt) << R"(,"completed_twice":)" << totals.completed_twice
+         << R"(,"reruns":)" << totals.all_reruns() << R"(,"unexplained":)"
+         << totals.rerun(once::Rerun::unexplained) + audit.discrepancies.size() + audit.unlisted
+         << "}";
+  say(answer.str());
+}
+
+int play(const std::string& role, const Options& options) {
+  if (role == "prepare")
+    prepare(options);
+  else if (role == "publish")
+    Publisher(options).play();
+  else if (role == "work")
+    Worker(options).play();
+  else if (role == "audit")
+    audit(options);
+  else
+    return 2;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 2; i + 1 < argc; i += 2)
+    options[std::string(argv[i]).substr(2)] = argv[i + 1];  // without its dashes
+  try {
+    return argc < 2 ? 2 : play(argv[1], options);
+  } catch (const std::exception& failure) {
+    std::cerr << failure.what() << '\n';
+    return 1;
+  }
+}
