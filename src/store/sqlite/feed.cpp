@@ -3,6 +3,7 @@
 // from the beginning what is to wait for its not-before, and what a person's order waits for.
 #include <algorithm>
 
+#include "encoding/record_codec.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
@@ -309,7 +310,8 @@ class HandOver {
                                   delivery.order ? &*delivery.order : nullptr,
                                   {.store = now_, .wall = transaction_.wall()});
       if (record) {
-        Put written = put(transaction_, queue_, *spot, std::move(*record));
+        const std::string encoded = encoding::encode(*record);
+        Put written = put(transaction_, queue_, *spot, std::move(*record), encoded);
         delivery.stored = std::move(written.stored);
         delivery.claimed = true;
         if (sequence_at(written.place) == sequence) {
@@ -398,8 +400,9 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
 }
 
 Store::Turned SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
+  const auto encoded = encode_all(items);
   auto turned = database_->write([&](WriteTransaction& transaction) {
-    Turned both{.swapped = swap_all(transaction, items)};
+    Turned both{.swapped = swap_all(transaction, items, encoded)};
     both.delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue));
     return both;
   });

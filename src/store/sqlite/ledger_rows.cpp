@@ -121,7 +121,8 @@ Spot free_spot(const KnownQueue& queue, const Address& at) {
   return {.at = at, .place = place_of(queue.qid, at.sequence)};
 }
 
-Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record) {
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
+        std::string_view encoded) {
   Connection& db = transaction.db();
   const Address& at = spot.at;
   const bool lone = at.kind == Address::Kind::lone;
@@ -156,13 +157,12 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
     longest = std::max<std::int64_t>(longest, record.lease.count());
   }
 
-  const std::string bytes = encoding::encode(record);
   if (spot.current()) {
     db.query(
           "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
           " record = ?7, watched = 1 WHERE place = ?1")
         .bind(result.place, number_of(record.state), result.due, revision, now, record.member,
-              Blob{bytes})
+              Blob{encoded})
         .run();
   } else {
     if (keyed)
@@ -177,7 +177,7 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
           "watched)"
           " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
         .bind(result.place, queue.qid, number_of(record.state), result.due, revision, now,
-              record.member, key, Blob{bytes}, watched ? 1 : 0)
+              record.member, key, Blob{encoded}, watched ? 1 : 0)
         .run();
     if (!watched) {
       auto& lapse = transaction.tally(queue).lapse;

@@ -80,7 +80,8 @@ struct Put {
   std::optional<StoreTime> due{};
   Stored stored{};
 };
-Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record);
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
+        std::string_view encoded);
 
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
                                      Sequence sequence);
