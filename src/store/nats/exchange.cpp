@@ -522,20 +522,36 @@ void Exchange::wait_for(Burst& burst, std::size_t enough, steady_clock::time_poi
   burst.woken.wait_until(lock, deadline, [&] { return burst.done >= enough; });
 }
 
+// A server that stopped reading is not sent more than it may read some day.
+class Exchange::Sending {
+ public:
+  Sending(Exchange& exchange, steady_clock::time_point deadline, Use use)
+      : exchange_(exchange), deadline_(deadline), use_(use) {}
+
+  bool send(const Outgoing& message, const std::string& reply) {
+    if (stuck_ || !exchange_.send(message, reply, use_)) return false;
+    gathered_ += message.data.size() + kAbout;
+    if (gathered_ < kWorthAWrite) return true;
+    gathered_ = 0;
+    stuck_ = exchange_.loop_ && !exchange_.loop_->flush_most(deadline_);
+    return true;
+  }
+
+ private:
+  Exchange& exchange_;
+  const steady_clock::time_point deadline_;
+  const Use use_;
+  std::size_t gathered_{};
+  bool stuck_ = false;
+};
+
 void Exchange::send_all(Burst& burst, steady_clock::time_point deadline, Use use) {
   const std::string inbox = inbox_ + ".";
-  std::size_t gathered = 0;
+  Sending sending(*this, deadline, use);
   for (std::size_t i = 0; i < burst.questions.size(); ++i) {
     if (i >= kWindow && i % (kWindow / 2) == 0) wait_for(burst, i - kWindow / 2, deadline);
-    const Outgoing& question = burst.questions[i];
     burst.sent = i + 1;
-    if (send(question, inbox + std::to_string(burst.first + i), use)) {
-      gathered += question.data.size() + kAbout;
-      if (gathered < kWorthAWrite) continue;
-      gathered = 0;
-      if (loop_) loop_->flush_most(deadline);
-      continue;
-    }
+    if (sending.send(burst.questions[i], inbox + std::to_string(burst.first + i))) continue;
     const std::lock_guard lock(mutex_);
     burst.answers[i].kind = Answer::Kind::unsent;
     burst.answers[i].denied = closed_why_;
@@ -550,17 +566,12 @@ std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> before,
   if (questions.empty()) return {};
   const auto deadline = steady_clock::now() + wait;
   wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait), use);
-  std::size_t gathered = 0;
+  Sending sending(*this, deadline, use);
   for (const Outgoing& message : before) {
-    if (!send(message, {}, use)) {
-      std::vector<Answer> unsent(questions.size());
-      for (Answer& answer : unsent) answer.kind = Answer::Kind::unsent;
-      return unsent;
-    }
-    gathered += message.data.size() + kAbout;
-    if (gathered < kWorthAWrite) continue;
-    gathered = 0;
-    if (loop_) loop_->flush_most(deadline);
+    if (sending.send(message, {})) continue;
+    std::vector<Answer> unsent(questions.size());
+    for (Answer& answer : unsent) answer.kind = Answer::Kind::unsent;
+    return unsent;
   }
   Burst burst{.questions = questions};
   begin(burst);

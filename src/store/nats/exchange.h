@@ -153,6 +153,7 @@ class Exchange {
 
  private:
   class Subscription;
+  class Sending;
   Exchange() = default;
 
   struct PullInbox {

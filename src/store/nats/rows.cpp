@@ -299,7 +299,10 @@ Result<bool> NatsStore::knows_the_newest(const KnownQueue& queue, const Tally& t
   const auto seen = [](const std::optional<Kept>& newest, std::uint64_t up_to) {
     return !newest || newest->sequence <= up_to;
   };
-  return seen(*record, tally.ledger_seen) && seen(*entries[0], tally.log_seen) &&
+  // What is before the queue's beginning is not read.
+  const std::uint64_t begins = std::max<std::uint64_t>(queue.definition.from.value_or(1), 1);
+  return seen(*record, tally.ledger_seen) &&
+         seen(*entries[0], std::max(tally.log_seen, begins - 1)) &&
          seen(*entries[1], tally.olds_seen);
 }
 

@@ -81,13 +81,18 @@ void SocketLoop::flush() {
   if (unsent_) wake();
 }
 
-void SocketLoop::flush_most(std::chrono::steady_clock::time_point until) {
+bool SocketLoop::flush_most(std::chrono::steady_clock::time_point until) {
   flush();
   natsConnection* const connection = connection_;
+  const auto much_is_left = [&] {
+    return connection && unsent_ && socket_ >= 0 && natsConnection_Buffered(connection) > kMuch;
+  };
   std::unique_lock lock(writing_);
-  while (connection && unsent_ && socket_ >= 0 && natsConnection_Buffered(connection) > kMuch &&
-         std::chrono::steady_clock::now() < until)
+  while (much_is_left()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
     wrote_.wait_for(lock, kLook);
+  }
+  return true;
 }
 
 void SocketLoop::run(const std::stop_token& stop) {

@@ -44,8 +44,8 @@ class SocketLoop {
   };
   // Sends what has gathered, as far as the socket takes it; the rest goes as soon as it does.
   void flush();
-  // The same, and waits while much is left. Not for the loop's own thread.
-  void flush_most(std::chrono::steady_clock::time_point until);
+  // The same, and waits while much is left; false: it still is. Not for the loop's own thread.
+  bool flush_most(std::chrono::steady_clock::time_point until);
 
  private:
   void run(const std::stop_token& stop);
