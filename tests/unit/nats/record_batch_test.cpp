@@ -120,6 +120,16 @@ TEST_F(NatsRecordBatch, OneConflictIsAnsweredByItselfAndTheRestIsWritten) {
   EXPECT_EQ(answers.back()->current->record.nonce.bytes[0], 1);
 }
 
+TEST_F(NatsRecordBatch, ARecordThatIsThereTwiceInOneCallIsWrittenOnce) {
+  auto swaps = claims(store(), 1);
+  swaps.push_back(swaps[11]);
+  swaps.back().record.nonce.bytes[0] = 3;
+  const auto answers = store().swap(swaps);
+  for (std::size_t i = 0; i < swaps.size(); ++i)
+    EXPECT_EQ(answers[i].value().written, i + 1 < swaps.size()) << i;
+  EXPECT_EQ(answers.back()->current->record.nonce.bytes[0], 1);
+}
+
 TEST_F(NatsRecordBatch, OfWorkersThatClaimTheSameTasksAtOnceOneWinsEach) { race({server().url()}); }
 
 TEST(NatsClusterRecordBatch, OfWorkersThatClaimTheSameTasksAtOnceOneWinsEach) {
