@@ -6,7 +6,7 @@ SEEDS ?= 1000000
 BENCH_ROUNDS ?= 3
 BENCH_TASKS ?= 50000
 
-.PHONY: build test demo install bench bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
+.PHONY: build test demo install bench bench-scale bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
 
 # build/once, the command. The first configuration needs no test packages.
 build:
@@ -44,6 +44,17 @@ bench:
 	@cmake --build build/bench -j $(JOBS) --target once_peer
 	@python3 -B bench/compare --rounds $(BENCH_ROUNDS) --tasks $(BENCH_TASKS) --peers "$(BENCH_PEERS)" \
 		--remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) build/bench/once_peer
+
+# How Once scales, with ids in the log, processes, tasks in flight and bodies: about ten minutes and 8 GB of disk,
+# most of it for ten million ids (BENCH_SCALE="--ids 10000,1000000" has less; --help of bench/scale says more).
+# Results as above, in build/bench-scale.
+bench-scale:
+	@tools/setup build bench
+	@tools/nats-server >/dev/null || true
+	@cmake --preset bench
+	@cmake --build build/bench -j $(JOBS) --target once_peer once_fill
+	@python3 -B bench/scale --remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) $(BENCH_SCALE) \
+		build/bench/once_peer build/bench/once_fill
 
 # The hot pieces by themselves; BENCH_FLAGS are Google Benchmark's.
 bench-encoding:

@@ -35,17 +35,22 @@ def plots(peers):
     return drawn
 
 
-def about(results):
+def about(results, tasks="{:,} tasks", also=""):
+    """When, how much and where, as a sentence for the head of a table."""
     at = results["machine"]
     rounds = "1 round" if results["rounds"] == 1 else f"{results['rounds']} rounds"
     remark = f" {results['remark']}" if results["remark"] else ""
-    return (f"{results['date']}, {rounds}, {results['tasks']:,} tasks, on {at['processor']}, {at['cores']} cores, "
-            f"{at['memory_gib']} GiB, Linux {at['kernel']}, node {results['node']}.{remark}")
+    return (f"{results['date']}, {rounds}, {tasks.format(results['tasks'])}, on {at['processor']}, {at['cores']} cores, "
+            f"{at['memory_gib']} GiB, Linux {at['kernel']}{also}.{remark}")
+
+
+def with_node(results):
+    return about(results, also=f", node {results['node']}")
 
 
 def text(results):
     peers = results["peers"]
-    parts = [about(results), table.main_table(peers),
+    parts = [with_node(results), table.main_table(peers),
              "Killed in the middle of the backlog (SIGKILL of the worker), counts of each round:", table.kill_table(peers),
              "Settings:", table.settings_table(peers)]
     if (missing := table.not_measured(peers)):
@@ -54,7 +59,7 @@ def text(results):
 
 
 def short_text(results):
-    return about(results) + "\n\n" + table.short_table(results["peers"]) + "\n"
+    return with_node(results) + "\n\n" + table.short_table(results["peers"]) + "\n"
 
 
 def write_files(results, folder):
@@ -70,9 +75,9 @@ def write_plots(results, folder):
         (folder / name).write_text(drawing)
 
 
-def between(document, name, new):
+def between(document, name, new, begin=BEGIN):
     """The document with what is between its markers replaced."""
-    begin, end = BEGIN.format(name), END.format(name)
+    begin, end = begin.format(name), END.format(name)
     if document.count(begin) != 1 or document.count(end) != 1:
         raise ValueError(f"the markers `{begin}` and `{end}` must be there once each")
     head, rest = document.split(begin)

@@ -6,10 +6,16 @@ import random
 import uuid
 
 _HEAD = '{"order":{"id":"7f9c","lines":[{"sku":"A-1","count":3}],"total":12.5},"note":"'
-BODY = _HEAD + "x" * (256 - len(_HEAD) - 2) + '"}'
 EVERY = 20  # one id in so many is published twice
 GAP_MS = 5  # 200 a second
 LATER_MS = 1000  # in a latency run an id comes again when it is long completed
+
+
+def body(size):
+    return _HEAD + "x" * (size - len(_HEAD) - 2) + '"}'
+
+
+BODY = body(256)
 
 
 def new_ids(count, seed):

@@ -19,7 +19,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using Options = std::map<std::string, std::string>;
 
-constexpr std::size_t kBatch = 500;
+constexpr std::size_t kBatch = 500;  // unless told otherwise
 constexpr int kPublishers = 256;
 
 std::int64_t nanoseconds() {
@@ -97,9 +97,10 @@ class Publisher {
   }
 
   void bulk() {
-    for (std::size_t from = 0; from < lines_.size(); from += kBatch) {
+    const std::size_t size = options_.contains("batch") ? std::stoul(options_.at("batch")) : kBatch;
+    for (std::size_t from = 0; from < lines_.size(); from += size) {
       std::vector<once::Task> batch;
-      for (std::size_t i = from; i < std::min(lines_.size(), from + kBatch); ++i)
+      for (std::size_t i = from; i < std::min(lines_.size(), from + size); ++i)
         batch.push_back(task(lines_[i]));
       for (const auto& receipt : zone_.publish_batch(std::move(batch))) receipt.value();
     }

@@ -1,6 +1,8 @@
 """A nats-server of the test's own, on a free port of the loopback. It dies with the test."""
 
 import ctypes
+import http.client
+import json
 import os
 import shutil
 import signal
@@ -19,12 +21,17 @@ def _die_with_the_test():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
+def _free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class NatsNode:
-    def __init__(self):
+    def __init__(self, monitored=False):
         self.folder = Path(tempfile.mkdtemp(prefix="once-nats-"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = _free_port()
+        self.monitor = _free_port() if monitored else None
         self.process = None
 
     @property
@@ -33,6 +40,8 @@ class NatsNode:
 
     def start(self):
         command = [PROGRAM, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", self.folder / "data"]
+        if self.monitor:
+            command += ["-m", str(self.monitor)]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, preexec_fn=_die_with_the_test
@@ -49,6 +58,14 @@ class NatsNode:
                 return line.recv(1) == b"I"
         except OSError:
             return False
+
+    def messages(self):
+        """How many have come and gone so far, as a monitored server counts them."""
+        line = http.client.HTTPConnection("127.0.0.1", self.monitor, timeout=30)
+        line.request("GET", "/varz")
+        counted = json.load(line.getresponse())
+        line.close()
+        return counted["in_msgs"] + counted["out_msgs"]
 
     def kill(self):
         if self.process is not None:
