@@ -32,34 +32,22 @@ Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
   Flights found;
   const Result<void> all_known = recover(found);
   if (!found.empty()) return Taken{std::move(found), true};
-  if (!all_known && unresolved_.size() >= request.limit) return all_known.error();
-  return take(store_.fetch(begin(std::move(request))));
+  if (!all_known && unresolved() >= request.limit) return all_known.error();
+  Round round(*this, std::move(request));
+  return take(round, store_.fetch(round.wanted()));
 }
 
 Intake::Turned Intake::turn(std::span<const store::Swap> swaps, IntakeRequest request) {
-  if (!unresolved_.empty()) return {.swapped = store_.swap(swaps)};
-  auto turned = store_.turn(swaps, begin(std::move(request)));
-  return {.swapped = std::move(turned.swapped), .taken = take(std::move(turned.delivered))};
+  if (unresolved() > 0) return {.swapped = store_.swap(swaps)};
+  Round round(*this, std::move(request));
+  auto turned = store_.turn(swaps, round.wanted());
+  return {.swapped = std::move(turned.swapped), .taken = take(round, std::move(turned.delivered))};
 }
 
-store::Fetch Intake::begin(IntakeRequest request) {
-  perhaps_ = unresolved_.size();
-  request_ = std::move(request);
-  request_.limit -= perhaps_;
-  proposals_.clear();
-  return {.queue = settings_.queue.name,
-          .member = settings_.member,
-          .limit = request_.limit,
-          .again = request_.handlers,
-          .claimer = this,
-          .wait = request_.wait,
-          .stop = request_.stop};
-}
-
-Result<Intake::Taken> Intake::take(Result<std::vector<store::Delivery>> deliveries) {
+Result<Intake::Taken> Intake::take(Round& round, Result<std::vector<store::Delivery>> deliveries) {
   if (!deliveries) {
     if (!deliveries.error().in_doubt) return deliveries.error();
-    unresolved_.insert(unresolved_.end(), proposals_.begin(), proposals_.end());
+    for (Proposal& proposal : round.proposals) ask_again(std::move(proposal));
     Flights found;
     static_cast<void>(recover(found));
     if (found.empty()) return deliveries.error();
@@ -70,7 +58,7 @@ Result<Intake::Taken> Intake::take(Result<std::vector<store::Delivery>> deliveri
   for (store::Delivery& delivery : *deliveries) {
     if (delivery.unanswered) {
       const core::Nonce nonce = delivery.stored->record.nonce;
-      unresolved_.push_back({delivery.entry.sequence, nonce, std::move(delivery)});
+      ask_again({delivery.entry.sequence, nonce, std::move(delivery)});
     } else if (!delivery.claimed) {
       unclaimed.push_back(std::move(delivery));
     } else if (delivery.stored->record.state == State::running) {
@@ -82,35 +70,59 @@ Result<Intake::Taken> Intake::take(Result<std::vector<store::Delivery>> deliveri
   }
   static_cast<void>(recover(taken.flights));  // those that are not known yet are asked for again
   if (!unclaimed.empty()) {
-    auto answered = answer(std::move(unclaimed), taken.flights);
+    auto answered = answer(round, std::move(unclaimed), taken.flights);
     // What was claimed runs; what could not be answered comes again by itself.
     if (!answered && taken.flights.empty()) return answered.error();
   }
   return taken;
 }
 
-std::optional<store::Address> Intake::address(const store::Entry& entry) {
+std::optional<store::Address> Intake::address(const store::Entry& entry) const {
   auto key = key_of(entry);
   if (!key) return std::nullopt;
   return store::Address{
       .queue = settings_.queue.name, .key = std::move(*key), .sequence = entry.sequence};
 }
 
-std::optional<core::Record> Intake::claim(const store::Entry& entry, const core::Stored* stored,
-                                          const core::Order* order, core::Now now) {
+// --- A round ----------------------------------------------------------------------------------
+
+Intake::Round::Round(Intake& intake, IntakeRequest request)
+    : intake_(intake), perhaps_(intake.unresolved()), request_(std::move(request)) {
+  request_.limit -= std::min(request_.limit, perhaps_);
+}
+
+store::Fetch Intake::Round::wanted() {
+  return {.queue = intake_.settings_.queue.name,
+          .member = intake_.settings_.member,
+          .limit = request_.limit,
+          .again = request_.handlers,
+          .claimer = this,
+          .wait = request_.wait,
+          .stop = request_.stop};
+}
+
+std::optional<store::Address> Intake::Round::address(const store::Entry& entry) {
+  return intake_.address(entry);
+}
+
+std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
+                                                 const core::Stored* stored,
+                                                 const core::Order* order, core::Now now) {
   if (!entry.body) return std::nullopt;
   if (!allowed(now.store)) return std::nullopt;
-  const core::Claim wanted = command(entry, order);
-  core::Decision decision = core::decide(stored, wanted, *scribe_.policy(), now);
+  const core::Claim wanted = intake_.command(entry, order);
+  core::Decision decision = core::decide(stored, wanted, *intake_.scribe_.policy(), now);
   if (decision.verdict == core::Verdict::claimed)
-    proposals_.push_back({entry.sequence, wanted.nonce});
+    proposals.push_back({entry.sequence, wanted.nonce});
   return std::move(decision.next);
 }
 
 // What may have been claimed before counts as claimed.
-bool Intake::allowed(core::StoreTime now) const {
-  return !request_.allowed || request_.allowed(perhaps_ + proposals_.size(), now);
+bool Intake::Round::allowed(core::StoreTime now) const {
+  return !request_.allowed || request_.allowed(perhaps_ + proposals.size(), now);
 }
+
+// --- Flights ----------------------------------------------------------------------------------
 
 core::Claim Intake::command(const store::Entry& entry, const core::Order* order) const {
   core::Claim claim{.sequence = entry.sequence,
@@ -159,7 +171,8 @@ std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address 
   return flight;
 }
 
-Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& flights) {
+Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed,
+                            Flights& flights) {
   std::vector<store::Settlement> settlements;
   std::optional<Error> failed;  // what it is about comes again, or is found out later
   for (store::Delivery& delivery : unclaimed) {
@@ -203,7 +216,7 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
                                            ": it was deleted or aged out before it was done");
     } else if (!key) {
       done = set_aside(State::dead, key.error().message);
-    } else if (!allowed(store_.now())) {
+    } else if (!round.allowed(store_.now())) {
       settle(kSoon);
     } else {
       store::Address at = *address(delivery.entry);
@@ -219,8 +232,8 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
         failed = written.error();
         const core::Sequence sequence = delivery.entry.sequence;
         if (failed->in_doubt) {
-          proposals_.push_back({sequence, wanted.nonce});
-          unresolved_.push_back({sequence, wanted.nonce, std::move(delivery)});
+          round.proposals.push_back({sequence, wanted.nonce});
+          ask_again({sequence, wanted.nonce, std::move(delivery)});
         }
         continue;
       }
@@ -229,7 +242,7 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
       switch (decision.verdict) {
         case core::Verdict::claimed:
         case core::Verdict::already_done:  // an unanswered write of this very claim
-          proposals_.push_back({delivery.entry.sequence, written->stored->record.nonce});
+          round.proposals.push_back({delivery.entry.sequence, written->stored->record.nonce});
           delivery.stored = std::move(written->stored);
           flights.push_back(flight(std::move(delivery), std::move(at)));
           break;
@@ -263,15 +276,30 @@ Result<void> Intake::answer(std::vector<store::Delivery> unclaimed, Flights& fli
 }
 
 Result<void> Intake::recover(Flights& flights) {
+  std::vector<Proposal> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    asked.swap(unresolved_);
+  }
   Result<void> all_known;
-  for (Proposal& proposal : std::exchange(unresolved_, {})) {
+  for (Proposal& proposal : asked) {
     Result<void> known = recover(proposal, flights);
     // What a store will never tell is found out by whoever reclaims it.
     if (known || !known.error().retryable) continue;
     all_known = std::move(known);
-    unresolved_.push_back(std::move(proposal));
+    ask_again(std::move(proposal));
   }
   return all_known;
+}
+
+void Intake::ask_again(Proposal proposal) {
+  const std::lock_guard lock(mutex_);
+  unresolved_.push_back(std::move(proposal));
+}
+
+std::size_t Intake::unresolved() const {
+  const std::lock_guard lock(mutex_);
+  return unresolved_.size();
 }
 
 // A write's answer was lost. What it claimed is mine by its nonce, or it was not written at all and

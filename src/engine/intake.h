@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 
 #include "encoding/key_template.h"
 #include "engine/flight.h"
@@ -29,8 +30,8 @@ struct IntakeRequest {
   std::function<bool(std::size_t claimed, core::StoreTime now)> allowed{};
 };
 
-// One thread at a time.
-class Intake final : private store::Claimer {
+// Several threads may fetch and take turns.
+class Intake {
  public:
   Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter& meter,
          encoding::KeyTemplate key, IntakeSettings settings);
@@ -54,20 +55,35 @@ class Intake final : private store::Claimer {
     std::optional<store::Delivery> delivery{};  // none: it was lost with the answer
   };
 
-  std::optional<store::Address> address(const store::Entry& entry) override;
-  std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
-                                    const core::Order* order, core::Now now) override;
+  // One fetch, as the store asks for its claims.
+  class Round final : public store::Claimer {
+   public:
+    Round(Intake& intake, IntakeRequest request);
+    store::Fetch wanted();
+    std::optional<store::Address> address(const store::Entry& entry) override;
+    std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
+                                      const core::Order* order, core::Now now) override;
+    bool allowed(core::StoreTime now) const;
 
-  store::Fetch begin(IntakeRequest request);
-  Result<Taken> take(Result<std::vector<store::Delivery>> deliveries);
+    std::vector<Proposal> proposals;  // what it claims
+
+   private:
+    Intake& intake_;
+    const std::size_t perhaps_;  // how many were unresolved when it began
+    IntakeRequest request_;
+  };
+
+  Result<Taken> take(Round& round, Result<std::vector<store::Delivery>> deliveries);
+  std::optional<store::Address> address(const store::Entry& entry) const;
   core::Claim command(const store::Entry& entry, const core::Order* order) const;
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;
-  Result<void> answer(std::vector<store::Delivery> unclaimed, Flights& flights);
-  bool allowed(core::StoreTime now) const;
+  Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, Flights& flights);
   // An error: of some it is to be asked again.
   Result<void> recover(Flights& flights);
   Result<void> recover(Proposal& proposal, Flights& flights);
+  void ask_again(Proposal proposal);
+  std::size_t unresolved() const;
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -76,10 +92,9 @@ class Intake final : private store::Claimer {
   const encoding::KeyTemplate key_;
   const IntakeSettings settings_;
 
-  IntakeRequest request_;             // under way
-  std::vector<Proposal> proposals_;   // what the fetch under way claims
-  std::size_t perhaps_ = 0;           // how many were unresolved when it began
-  std::vector<Proposal> unresolved_;  // may have been claimed before the answer was lost
+  mutable std::mutex mutex_;
+  // May have been claimed before the answer was lost; under mutex_.
+  std::vector<Proposal> unresolved_;
 };
 
 }  // namespace once::engine

@@ -11,6 +11,10 @@ namespace once::engine {
 namespace {
 
 constexpr std::size_t kBatch = 512;
+// One prepares what it records while the other's commit is under way.
+constexpr std::size_t kSettlers = 2;
+// How long a record waits for those of tasks that are about to start, to share their commit.
+constexpr std::chrono::microseconds kGather{200};
 // A handler that was told to stop is recorded before its lease goes by.
 constexpr Duration kMargin = std::chrono::seconds{1};
 constexpr Duration kEmptyLook{50};   // between two looks at whether all is settled
@@ -98,7 +102,7 @@ Result<bool> Worker::run_one() {
     }
     if (!taken->delivered) break;
     if (taken->flights.empty()) continue;  // set aside: look for another one
-    for (auto& flight : taken->flights) run_here(std::move(flight), {});
+    for (auto& flight : taken->flights) static_cast<void>(run_here(std::move(flight), {}));
     if (slots_) slots_->keep(0);
     std::lock_guard lock(*mutex_);
     if (failure_) return *failure_;
@@ -114,6 +118,7 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
   {
     std::lock_guard lock(*mutex_);
     ending_ = no_more_ = handlers_gone_ = taking_in_ = false;
+    claiming_ = 0;
     failure_.reset();
     end_ = {};
   }
@@ -127,8 +132,9 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
   std::optional<std::stop_callback<decltype(end)>> on_stop(std::in_place, stop, end);
   std::optional<std::stop_callback<decltype(end)>> on_interrupt(std::in_place,
                                                                 interrupt_.get_token(), end);
-  std::unique_ptr<Activity> settling;
-  if (!alone_) settling = scheduler_.spawn([this] { run_settler(); });
+  std::vector<std::unique_ptr<Activity>> settlers;
+  for (std::size_t i = 0; i < kSettlers && !alone_; ++i)
+    settlers.push_back(scheduler_.spawn([this] { run_settler(); }));
   Result<void> taken_in = take_in(until, end_.get_token());
   std::size_t running = 0;
   {
@@ -148,7 +154,7 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
     handlers_gone_ = true;
     done_->notify_all();
   }
-  settling.reset();
+  settlers.clear();
   if (slots_) slots_->keep(0);
   if (failure_) return *failure_;
   return taken_in;
@@ -168,7 +174,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       if (stop.stop_requested()) return {};
       taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
     }
-    if (!alone_) give_up_intake();
+    if (!alone_) end_intake(free);
     if (!taken) {
       if (!taken.error().retryable) return taken.error();
       heard(taken.error());
@@ -194,7 +200,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
   }
 }
 
-// Answers how many can be claimed now, and then the intake is the caller's; zero: look again.
+// Answers how many can be claimed now, and has them set aside; zero: look again.
 Worker::Room Worker::wait_for_space(std::stop_token stop) {
   const Moment until = scheduler_.now() + kFollow;
   std::lock_guard lock(*mutex_);
@@ -202,8 +208,9 @@ Worker::Room Worker::wait_for_space(std::stop_token stop) {
     // What is being recorded now is free in a moment: better one large claim than many small ones.
     const Room free = room();
     const bool soon_more = recording_ > 0 && free.claims < settings_.concurrency / 2;
-    if (free.claims > 0 && !taking_in_ && !soon_more) {
+    if (free.claims > 0 && claiming_ == 0 && !soon_more) {
       taking_in_ = true;
+      claiming_ = free.claims;
       return free;
     }
     if (scheduler_.now() >= until) break;
@@ -216,15 +223,16 @@ Worker::Room Worker::wait_for_space(std::stop_token stop) {
 // it is no more than as many again, so that a killed worker leaves few in doubt.
 Worker::Room Worker::room() const {
   const std::size_t most = settings_.concurrency + static_cast<std::size_t>(queue_.window);
-  const std::size_t unreported = in_flight_ - reported_.size() - recording_;
-  if (unreported >= most || in_flight_ >= 2 * most) return {};
+  const std::size_t unreported = in_flight_ + claiming_ - reported_.size() - recording_;
+  if (unreported >= most || in_flight_ + claiming_ >= 2 * most) return {};
   return {.claims = most - unreported,
           .handlers = settings_.concurrency - std::min(settings_.concurrency, unreported)};
 }
 
-void Worker::give_up_intake() {
+void Worker::end_intake(Room free) {
   std::lock_guard lock(*mutex_);
   taking_in_ = false;
+  claiming_ -= free.claims;
 }
 
 // What may be claimed in the commit of a record: nothing when slots must be held first.
@@ -383,7 +391,10 @@ void Worker::run_handlers() {
     lock.lock();
     if (flight->report && flight->report->never_started) fail(*flight->report->never_started);
     reported_.push_back(std::move(flight));
-    if (reported_.size() == 1) done_->notify_one();
+    if (reported_.size() == second_batch())
+      done_->notify_all();
+    else if (reported_.size() == 1 || ready_.empty())
+      done_->notify_one();
   }
 }
 
@@ -395,6 +406,7 @@ Result<Intake::Taken> Worker::run_here(std::unique_ptr<Flight> flight,
   {
     std::lock_guard lock(*mutex_);
     ++in_flight_;
+    ++recording_;
     if (flight->report && flight->report->never_started) fail(*flight->report->never_started);
   }
   Flights one;
@@ -473,14 +485,16 @@ bool Worker::ask_probe(Flight& flight, const Assignment& assignment) {
 void Worker::run_settler() {
   std::unique_lock lock(*mutex_);
   while (true) {
-    while (reported_.empty() && !handlers_gone_) done_->wait();
+    while (!worth_recording() && !(handlers_gone_ && reported_.empty())) done_->wait();
     if (reported_.empty()) return;
+    const Moment gathered = scheduler_.now() + kGather;
+    while (!ready_.empty() && !ending_ && scheduler_.now() < gathered) done_->wait(gathered);
+    if (reported_.empty()) continue;  // the other one was faster
     Flights flights = std::exchange(reported_, {});
-    recording_ = flights.size();
+    recording_ += flights.size();
     // In the same commit what is free now is claimed, unless the intake is at that.
-    const bool claims = !taking_in_ && !ending_;
-    const Room free = claims ? room() : Room{};
-    taking_in_ = taking_in_ || claims;
+    const Room free = taking_in_ || ending_ ? Room{} : room();
+    claiming_ += free.claims;
     lock.unlock();
     auto request = claims_on(free, end_.get_token());
     record(std::move(flights), [&](std::span<const store::Swap> swaps) {
@@ -490,10 +504,19 @@ void Worker::run_settler() {
       return std::move(turned.swapped);
     });
     lock.lock();
-    recording_ = 0;
-    if (claims) taking_in_ = false;
+    claiming_ -= free.claims;
     space_->notify_all();
   }
+}
+
+// Beside a commit that is under way only many are worth another one.
+bool Worker::worth_recording() const {
+  if (reported_.empty()) return false;
+  return recording_ == 0 || reported_.size() >= second_batch() || handlers_gone_;
+}
+
+std::size_t Worker::second_batch() const {
+  return std::max<std::size_t>(1, settings_.concurrency / 4);
 }
 
 // Returns when all are recorded, or when it is hopeless: then they are in doubt, and whoever
@@ -511,13 +534,15 @@ void Worker::record(Flights flights, const Swapper& first) {
       for (const std::string& id : settled.fenced) settings_.on_fenced(id);
     std::lock_guard lock(*mutex_);
     in_flight_ -= count - flights.size();
-    recording_ -= std::min(recording_, count - flights.size());
+    recording_ -= count - flights.size();
     space_->notify_all();
+    done_->notify_all();
     if (flights.empty()) return;
     const bool hopeless = settled.error->code == Code::not_found;  // the queue is gone
     const bool late = scheduler_.now() >= began + kGiveUp;
     if (hopeless || (late && (ending_ || !settled.error->retryable))) {
       in_flight_ -= flights.size();
+      recording_ -= flights.size();
       Error error = *settled.error;
       error.message = std::to_string(flights.size()) +
                       " task(s) could not be recorded and count as in doubt: " + error.message;

@@ -54,7 +54,7 @@ class Worker {
   };
   Room wait_for_space(std::stop_token stop);
   Room room() const;
-  void give_up_intake();
+  void end_intake(Room free);
   std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
   void hand_out(Flights flights);
   Result<Intake::Taken> next(Room free, Duration wait, std::stop_token stop);
@@ -77,6 +77,8 @@ class Worker {
   bool ending();
   // Settle.
   void run_settler();
+  bool worth_recording() const;
+  std::size_t second_batch() const;
   void record(Flights flights, const Swapper& first);
 
   store::Store& store_;
@@ -105,8 +107,9 @@ class Worker {
   std::size_t in_flight_ = 0;  // claimed and not settled
   std::size_t idle_handlers_ = 0;
   bool waking_ = false;        // a handler has been woken and has not looked yet
-  std::size_t recording_ = 0;  // how many the settler is at
-  bool taking_in_ = false;     // somebody is fetching: the intake, or the settler in its turn
+  std::size_t recording_ = 0;  // how many the settlers are at
+  std::size_t claiming_ = 0;   // how many the fetches and turns under way may claim
+  bool taking_in_ = false;     // the intake is fetching
   bool store_away_ = false;
   bool ending_ = false;   // a stop was asked for, or there is a failure
   bool no_more_ = false;  // intake is over: handlers end when nothing is ready

@@ -59,18 +59,18 @@ void TcpProxy::close(Line& line) {
   ::close(line.server);
 }
 
-// False: the line is over.
-bool TcpProxy::carry(int from, int to) {
+// How many bytes; none: the line is over.
+ssize_t TcpProxy::carry(int from, int to) {
   std::array<char, 65536> bytes{};
   const ssize_t got = ::read(from, bytes.data(), bytes.size());
-  if (got <= 0) return false;
+  if (got <= 0) return 0;
   for (ssize_t sent = 0; sent < got;) {
     const ssize_t more =
         ::send(to, bytes.data() + sent, static_cast<std::size_t>(got - sent), MSG_NOSIGNAL);
-    if (more <= 0) return false;
+    if (more <= 0) return 0;
     sent += more;
   }
-  return true;
+  return got;
 }
 
 void TcpProxy::run() {
@@ -81,6 +81,7 @@ void TcpProxy::run() {
       cuts_done_ = asked;
     }
     std::vector<pollfd> polled{{.fd = listener_, .events = POLLIN, .revents = 0}};
+    if (questions_left_ <= 0) hold_questions_ = true;
     const short questions = hold_questions_ ? 0 : POLLIN;
     const short answers = hold_answers_ ? 0 : POLLIN;
     for (const Line& line : lines_) {
@@ -91,10 +92,12 @@ void TcpProxy::run() {
     std::vector<Line> alive;
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       Line& line = lines_[i];
-      const bool asks = (polled[1 + 2 * i].revents & POLLIN) != 0;
-      const bool answered = (polled[2 + 2 * i].revents & POLLIN) != 0;
-      if ((asks && !carry(line.client, line.server)) ||
-          (answered && !carry(line.server, line.client)))
+      // It may have been told to hold them while it waited.
+      const bool asks = (polled[1 + 2 * i].revents & POLLIN) != 0 && !hold_questions_;
+      const bool answered = (polled[2 + 2 * i].revents & POLLIN) != 0 && !hold_answers_;
+      const ssize_t asked = asks ? carry(line.client, line.server) : 0;
+      questions_left_ -= asked;
+      if ((asks && asked == 0) || (answered && carry(line.server, line.client) == 0))
         close(line);
       else
         alive.push_back(line);

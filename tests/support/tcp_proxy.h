@@ -2,7 +2,10 @@
 // goes one way, or cuts every connection.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +24,8 @@ class TcpProxy {
   // While they are held, bytes wait in the sockets. Cutting then loses them for good.
   void hold_questions(bool hold) { hold_questions_ = hold; }
   void hold_answers(bool hold) { hold_answers_ = hold; }
+  // Holds questions once about so many bytes of them were carried.
+  void hold_questions_after(std::int64_t bytes) { questions_left_ = bytes; }
   void cut();                                     // all that there are; new ones are taken
   void refuse(bool refuse) { refuse_ = refuse; }  // new ones
   int taken() const { return taken_; }            // connections so far
@@ -31,7 +36,7 @@ class TcpProxy {
     int server = -1;
   };
   void run();
-  bool carry(int from, int to);
+  ssize_t carry(int from, int to);
   void close(Line& line);
 
   const int to_;
@@ -39,6 +44,7 @@ class TcpProxy {
   int port_ = -1;
   std::atomic<bool> hold_questions_{false};
   std::atomic<bool> hold_answers_{false};
+  std::atomic<std::int64_t> questions_left_{INT64_MAX};
   std::atomic<bool> refuse_{false};
   std::atomic<int> cuts_asked_{0};
   std::atomic<int> cuts_done_{0};

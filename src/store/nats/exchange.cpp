@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 
 #include "encoding/json.h"
@@ -12,10 +13,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kWindow = 512;  // questions under way at a time; nats.c stalls at thousands
+constexpr std::size_t kWindow = 1024;           // questions under way at a time
+constexpr std::size_t kWorthAWrite = 64 << 10;  // bytes that have gathered
+constexpr int kBuffer = 256 << 10;              // bytes that are read at once
 constexpr Duration kReconnectWait{2'000};  // how long a question waits for a server that is away
 constexpr Duration kConnectWait{5'000};
 constexpr Duration kWriteWait{5'000};
+constexpr std::size_t kAbout = 400;  // bytes of a message beside its data
+constexpr int kNobody = 503;         // the server's word for a question that nobody takes
 constexpr int kPingsOut = 2;
 constexpr std::int64_t kFirstReconnect = 100;  // ms; later ones wait longer
 constexpr std::int64_t kLastReconnect = 2'000;
@@ -84,10 +89,37 @@ void Bell::wait_until(std::uint64_t seen, steady_clock::time_point until,
   rung_.wait_until(lock, stop, until, [&] { return rings_ != seen; });
 }
 
-// A subscription whose callback is known to be over when it is destroyed.
+// A subscription whose callback is known to be over when it is destroyed; or without one, for who
+// looks himself.
 class Exchange::Subscription final : public Exchange::Listener {
  public:
   using Heard = std::function<void(Message)>;
+  static Result<std::unique_ptr<Subscription>> open(natsConnection* connection,
+                                                    const std::string& subject) {
+    auto made = std::unique_ptr<Subscription>(new Subscription({}));
+    natsSubscription* raw = nullptr;
+    natsStatus status = natsConnection_SubscribeSync(&raw, connection, subject.c_str());
+    if (status != NATS_OK) return unreachable(status);
+    made->handle_.reset(raw);
+    status = natsSubscription_SetPendingLimits(raw, -1, -1);
+    if (status != NATS_OK) return unreachable(status);
+    return made;
+  }
+  // Calls `came` for each message, or `nobody` when the server says that nobody takes a question:
+  // nats.c keeps to itself which one.
+  template <class Came, class Nobody>
+  void drain(Came came, Nobody nobody) {
+    while (true) {
+      natsMsg* raw = nullptr;
+      const natsStatus status = natsSubscription_NextMsg(&raw, handle_.get(), 0);
+      if (status == NATS_OK)
+        came(Message(MessageHandle(raw)));
+      else if (status == NATS_NO_RESPONDERS)
+        nobody();
+      else
+        return;
+    }
+  }
   static Result<std::unique_ptr<Subscription>> open(natsConnection* connection,
                                                     const std::string& subject, Heard heard) {
     auto made = std::unique_ptr<Subscription>(new Subscription(std::move(heard)));
@@ -182,6 +214,7 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   set(natsOptions_SetReconnectedCB(raw_options, on_reconnected, made.get()));
   set(natsOptions_SetClosedCB(raw_options, on_closed, made.get()));
   set(natsOptions_SetErrorHandler(raw_options, on_error, made.get()));
+  set(natsOptions_SetIOBufSize(raw_options, kBuffer));
   if (status != NATS_OK)
     return Error{
         .code = Code::invalid_input,
@@ -191,6 +224,13 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   if (auto applied = apply(address.login, tls, raw_options); !applied) return applied.error();
   const auto prefix = inbox_of(address.login);
   if (!prefix) return prefix.error();
+  // OpenSSL does not let a write that met a full socket be repeated with more.
+  if (!tls) made->loop_ = std::make_unique<SocketLoop>();
+  if (!tls && made->loop_->attach_to(raw_options) != NATS_OK)
+    return Error{.code = Code::store_unusable,
+                 .message =
+                     "the system gives no event descriptor; nothing was done: raise the limit "
+                     "of open files (ulimit -n)"};
   natsConnection* raw = nullptr;
   if (status = natsConnection_Connect(&raw, raw_options); status != NATS_OK) {
     made->closed_ = true;
@@ -204,11 +244,13 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   const std::string_view unique = inbox;
   made->inbox_ = *prefix + std::string(unique.substr(unique.rfind('.')));
   natsInbox_Destroy(inbox);
-  auto subscribed = Subscription::open(
-      raw, made->inbox_ + ".*",
-      [self = made.get()](Message message) { self->receive(std::move(message)); });
+  auto subscribed = made->subscribe(made->inbox_ + ".*", [self = made.get()](Message message) {
+    const std::lock_guard lock(self->mutex_);
+    self->receive(std::move(message));
+  });
   if (!subscribed) return subscribed.error();
   made->inbox_subscription_ = std::move(*subscribed);
+  if (made->loop_) made->loop_->start(raw, [self = made.get()] { self->receive_all(); });
   // A server that does not permit it says so before it answers this.
   const char* violation = nullptr;
   if (status = natsConnection_FlushTimeout(raw, kConnectWait.count()); status != NATS_OK)
@@ -218,7 +260,15 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   return made;
 }
 
+Result<std::unique_ptr<Exchange::Subscription>> Exchange::subscribe(
+    const std::string& subject, std::function<void(Message)> heard) {
+  if (loop_) return Subscription::open(connection_.get(), subject);
+  return Subscription::open(connection_.get(), subject, std::move(heard));
+}
+
 Exchange::~Exchange() {
+  flush();
+  if (loop_) loop_->stop();
   inbox_subscription_.reset();
   {
     // Callbacks go through the list until the connection is closed; who waits for them must not hold
@@ -245,27 +295,8 @@ std::size_t Exchange::max_payload() const {
   return static_cast<std::size_t>(natsConnection_GetMaxPayload(connection_.get()));
 }
 
-std::string Exchange::reply_of(const Slot& slot) const {
-  return inbox_ + "." + std::to_string(slot.number);
-}
-
-std::shared_ptr<Slot> Exchange::open_slot(const std::string& subject, std::size_t wanted,
-                                          std::shared_ptr<Bell> bell) {
-  auto slot = std::make_shared<Slot>();
-  slot->subject = subject;
-  slot->wanted = wanted;
-  slot->bell = std::move(bell);
-  const std::lock_guard lock(mutex_);
-  slot->number = ++last_slot_;
-  slots_[slot->number] = slot;
-  return slot;
-}
-
 bool Exchange::send(const Outgoing& message, const std::string& reply, Use use) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!may_send(use)) return false;
-  }
+  if (!(use == Use::examining ? may_examine_ : may_ask_)) return false;
   natsMsg* raw = nullptr;
   if (natsMsg_Create(&raw, message.subject.c_str(), reply.empty() ? nullptr : reply.c_str(),
                      message.data.data(), static_cast<int>(message.data.size())) != NATS_OK)
@@ -273,7 +304,12 @@ bool Exchange::send(const Outgoing& message, const std::string& reply, Use use) 
   const MessageHandle handle(raw);
   for (const auto& [name, value] : message.headers)
     if (natsMsgHeader_Set(raw, name.c_str(), value.c_str()) != NATS_OK) return false;
+  const SocketLoop::Gathering gathering;
   return natsConnection_PublishMsg(connection_.get(), raw) == NATS_OK;
+}
+
+void Exchange::flush() {
+  if (loop_) loop_->flush();
 }
 
 void Exchange::wait_for_connection(steady_clock::time_point until, Use use) {
@@ -285,10 +321,18 @@ bool Exchange::may_send(Use use) const {
   return connected_ && (use == Use::examining || (admitted_ == connections_ && !barred_));
 }
 
+// With mutex_ held, after each change.
+void Exchange::note_may_send() {
+  may_ask_ = may_send(Use::ordinary);
+  may_examine_ = may_send(Use::examining);
+  changed_.notify_all();
+}
+
 void Exchange::guard(std::function<void()> look) {
   const std::lock_guard lock(mutex_);
   look_ = std::move(look);
   if (!look_) admitted_ = connections_;
+  note_may_send();
 }
 
 std::uint64_t Exchange::connection() {
@@ -301,7 +345,7 @@ void Exchange::admit(std::uint64_t connection, std::optional<Error> why_not) {
   if (connection != connections_) return;
   admitted_ = connection;
   barred_ = std::move(why_not);
-  changed_.notify_all();
+  note_may_send();
 }
 
 void Exchange::missed_something() {
@@ -327,13 +371,13 @@ void Exchange::connection_lost() {
   {
     const std::lock_guard lock(mutex_);
     connected_ = false;
+    note_may_send();
+    nobody_takes_ = 0;
     lost_at_ = steady_clock::now();
     if (log_ && !closing_) line = "connection to " + server_ + " lost; trying again";
-    for (auto& [number, slot] : slots_) {
-      slot->ended = slot->lost = true;
-      if (slot->bell) bells.push_back(slot->bell);
-    }
-    slots_.clear();
+    for (const auto& [first, burst] : bursts_)
+      for (std::size_t i = 0; i < burst->sent; ++i)
+        if (!burst->ended[i]) burst->end(i);
     for (PullInbox& inbox : pull_inboxes_) {
       if (!inbox.slot) continue;
       inbox.slot->ended = inbox.slot->lost = true;
@@ -360,7 +404,7 @@ void Exchange::connection_back() {
     const auto away = std::chrono::round<std::chrono::seconds>(steady_clock::now() - lost_at_);
     if (log_)
       line = "connected again to " + server_ + " after " + std::to_string(away.count()) + " s";
-    changed_.notify_all();
+    note_may_send();
   }
   if (!line.empty()) log_(line);
 }
@@ -389,138 +433,224 @@ void Exchange::heard_violation(std::string_view text) {
   std::vector<std::shared_ptr<Bell>> bells;
   {
     const std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<Slot>> meant;
-    for (const auto& [number, slot] : slots_)
-      if (all || is_about(slot->subject)) meant.push_back(slot);
+    std::vector<std::pair<Burst*, std::size_t>> meant;
+    for (const auto& [first, burst] : bursts_)
+      for (std::size_t i = 0; i < burst->sent; ++i)
+        if (!burst->ended[i] && (all || is_about(burst->questions[i].subject)))
+          meant.emplace_back(burst, i);
     for (PullInbox& inbox : pull_inboxes_) {
       if (!inbox.slot || !(all || is_about(inbox.slot->subject))) continue;
       end_denied(*inbox.slot, text, bells);
       inbox.slot.reset();
     }
-    for (const auto& slot : meant) {
-      slot->lost = all || meant.size() > 1;
-      end_denied(*slot, text, bells);
-      slots_.erase(slot->number);
+    const bool lost = all || meant.size() > 1;
+    for (const auto& [burst, i] : meant) {
+      burst->answers[i].denied = text;
+      if (!lost) burst->answers[i].kind = Answer::Kind::unsent;
+      burst->end(i);
     }
   }
   for (const auto& bell : bells) bell->ring();
 }
 
-// On a thread of nats.c.
-void Exchange::receive(Message message) {
-  const std::string_view subject = message.subject();
-  const std::uint64_t number =
-      std::strtoull(std::string(subject.substr(subject.rfind('.') + 1)).c_str(), nullptr, 10);
-  const int status = message.status();
-  std::shared_ptr<Bell> bell;
+// On the loop's thread.
+void Exchange::receive_all() {
+  Rung rung;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = slots_.find(number);
-    if (found == slots_.end()) return;
-    Slot& slot = *found->second;
-    if (status != 0)
-      slot.status = status;
-    else
-      slot.messages.push_back(std::move(message));
-    slot.ended = status != 0 || --slot.wanted == 0;
-    if (!slot.ended) return;  // who waits for a page is woken once
-    bell = slot.bell;
-    slots_.erase(found);
+    inbox_subscription_->drain([&](Message message) { receive(std::move(message)); },
+                               [&] { ++nobody_takes_; });
+    if (nobody_takes_ > 0) end_untaken();
+    for (PullInbox& inbox : pull_inboxes_)
+      if (inbox.subscription)
+        inbox.subscription->drain(
+            [&](Message message) { receive_pulled(inbox, std::move(message), rung); },
+            [&] { end_pull(inbox, kNobody, rung); });
   }
-  bell->ring();
+  ring(std::move(rung));
+}
+
+// With mutex_ held. Each question has one answer: when no more are open than the server said that
+// nobody takes, it meant those.
+void Exchange::end_untaken() {
+  std::size_t open = 0;
+  for (const auto& [first, burst] : bursts_) open += burst->sent - burst->done;
+  if (open > nobody_takes_) return;
+  nobody_takes_ = 0;
+  for (const auto& [first, burst] : bursts_)
+    for (std::size_t i = 0; i < burst->sent; ++i) {
+      if (burst->ended[i]) continue;
+      burst->answers[i].kind = Answer::Kind::answered;
+      burst->answers[i].status = kNobody;
+      burst->end(i);
+    }
+}
+
+void Exchange::ring(Rung rung) {
+  std::sort(rung.bells.begin(), rung.bells.end());
+  rung.bells.erase(std::unique(rung.bells.begin(), rung.bells.end()), rung.bells.end());
+  for (const auto& bell : rung.bells) bell->ring();
+  // Nobody fetches just now: somebody else may.
+  for (std::string& reply : rung.give_back) tell(reply, "-NAK");
+}
+
+// With mutex_ held.
+void Exchange::receive(Message message) {
+  const std::string_view subject = message.subject();
+  std::uint64_t number = 0;
+  std::from_chars(subject.data() + subject.rfind('.') + 1, subject.data() + subject.size(), number);
+  auto found = bursts_.upper_bound(number);
+  if (found == bursts_.begin()) return;
+  Burst& burst = *(--found)->second;
+  const std::uint64_t index = number - burst.first;
+  if (index >= burst.ended.size() || burst.ended[index]) return;
+  Answer& answer = burst.answers[index];
+  const int status = message.status();
+  if (status != 0)
+    answer.status = status;
+  else
+    answer.messages.push_back(std::move(message));
+  if (status == 0 && burst.many) return;  // who waits for a page is woken once
+  answer.kind = Answer::Kind::answered;
+  burst.end(index);
+}
+
+void Exchange::wait_for(Burst& burst, std::size_t enough, steady_clock::time_point deadline) {
+  flush();
+  std::unique_lock lock(mutex_);
+  burst.enough = enough;
+  burst.woken.wait_until(lock, deadline, [&] { return burst.done >= enough; });
+}
+
+// A server that stopped reading is not sent more than it may read some day.
+class Exchange::Sending {
+ public:
+  Sending(Exchange& exchange, steady_clock::time_point deadline, Use use)
+      : exchange_(exchange), deadline_(deadline), use_(use) {}
+
+  bool send(const Outgoing& message, const std::string& reply) {
+    if (stuck_ || !exchange_.send(message, reply, use_)) return false;
+    gathered_ += message.data.size() + kAbout;
+    if (gathered_ < kWorthAWrite) return true;
+    gathered_ = 0;
+    stuck_ = exchange_.loop_ && !exchange_.loop_->flush_most(deadline_);
+    return true;
+  }
+
+ private:
+  Exchange& exchange_;
+  const steady_clock::time_point deadline_;
+  const Use use_;
+  std::size_t gathered_{};
+  bool stuck_ = false;
+};
+
+void Exchange::send_all(Burst& burst, steady_clock::time_point deadline, Use use) {
+  const std::string inbox = inbox_ + ".";
+  Sending sending(*this, deadline, use);
+  for (std::size_t i = 0; i < burst.questions.size(); ++i) {
+    if (i >= kWindow && i % (kWindow / 2) == 0) wait_for(burst, i - kWindow / 2, deadline);
+    burst.sent = i + 1;
+    if (sending.send(burst.questions[i], inbox + std::to_string(burst.first + i))) continue;
+    const std::lock_guard lock(mutex_);
+    burst.answers[i].kind = Answer::Kind::unsent;
+    burst.answers[i].denied = closed_why_;
+    if (!burst.ended[i]) burst.end(i);
+    if (nobody_takes_ > 0) end_untaken();
+  }
+}
+
+std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> before,
+                                            std::span<const Outgoing> questions, Duration wait,
+                                            Use use) {
+  if (questions.empty()) return {};
+  const auto deadline = steady_clock::now() + wait;
+  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait), use);
+  Sending sending(*this, deadline, use);
+  for (const Outgoing& message : before) {
+    if (sending.send(message, {})) continue;
+    std::vector<Answer> unsent(questions.size());
+    for (Answer& answer : unsent) answer.kind = Answer::Kind::unsent;
+    return unsent;
+  }
+  Burst burst{.questions = questions};
+  begin(burst);
+  send_all(burst, deadline, use);
+  wait_for(burst, questions.size(), deadline);
+  return end(burst);
+}
+
+void Exchange::begin(Burst& burst) {
+  burst.answers = std::vector<Answer>(burst.questions.size());
+  burst.ended = std::vector<bool>(burst.questions.size());
+  const std::lock_guard lock(mutex_);
+  burst.first = last_slot_ + 1;
+  last_slot_ += burst.questions.size();
+  bursts_.emplace(burst.first, &burst);
+}
+
+std::vector<Exchange::Answer> Exchange::end(Burst& burst) {
+  const std::lock_guard lock(mutex_);
+  bursts_.erase(burst.first);
+  if (nobody_takes_ > 0) end_untaken();
+  return std::move(burst.answers);
+}
+
+struct Exchange::Asked::Question {
+  Outgoing question{};
+  steady_clock::time_point deadline{};
+  Burst burst{};
+};
+
+Exchange::Asked::Asked(Exchange& exchange, Outgoing question, Duration wait)
+    : exchange_(exchange),
+      question_(
+          new Question{.question = std::move(question), .deadline = steady_clock::now() + wait}) {
+  Burst& burst = question_->burst;
+  burst.questions = std::span(&question_->question, 1);
+  burst.many = true;
+  exchange_.begin(burst);
+  exchange_.send_all(burst, question_->deadline, Use::ordinary);
+  if (!SocketLoop::Gathering::here()) exchange_.flush();
+}
+
+Exchange::Asked::Asked(Asked&&) noexcept = default;
+
+Exchange::Asked::~Asked() {
+  if (question_) exchange_.end(question_->burst);
+}
+
+Exchange::Asked Exchange::begin_many(Outgoing question, Duration wait) {
+  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait));
+  return {*this, std::move(question), wait};
+}
+
+Exchange::Answer Exchange::end_many(Asked asked) {
+  wait_for(asked.question_->burst, 1, asked.question_->deadline);
+  return std::move(end(asked.question_->burst).front());
 }
 
 std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> questions, Duration wait,
                                             Use use) {
-  std::vector<Answer> answers(questions.size());
-  if (questions.empty()) return answers;
-  const auto bell = std::make_shared<Bell>();
-  const auto deadline = steady_clock::now() + wait;
-  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait), use);
-  std::vector<std::shared_ptr<Slot>> slots(questions.size());
-  std::size_t first_open = 0;
-  const auto collect = [&](std::size_t up_to) {  // until everything before `up_to` has ended
-    while (first_open < up_to) {
-      const std::uint64_t seen = bell->rings();
-      {
-        const std::lock_guard lock(mutex_);
-        while (first_open < up_to && (!slots[first_open] || slots[first_open]->ended)) ++first_open;
-      }
-      if (first_open >= up_to || steady_clock::now() >= deadline) return;
-      bell->wait_until(seen, deadline, {});
-    }
-  };
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    if (i >= kWindow) collect(i + 1 - kWindow);
-    auto slot = open_slot(questions[i].subject, 1, bell);
-    if (send(questions[i], reply_of(*slot), use)) {
-      slots[i] = std::move(slot);
-    } else {
-      forget(*slot);
-      answers[i].kind = Answer::Kind::unsent;
-    }
-  }
-  collect(questions.size());
-  const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i]) {
-      answers[i].denied = closed_why_;
-      continue;
-    }
-    slots_.erase(slots[i]->number);
-    answers[i].denied = slots[i]->denied;
-    if (!slots[i]->ended || slots[i]->lost) continue;
-    if (!slots[i]->denied.empty()) {
-      answers[i].kind = Answer::Kind::unsent;
-      continue;
-    }
-    answers[i].kind = Answer::Kind::answered;
-    answers[i].status = slots[i]->status;
-    for (Message& message : slots[i]->messages) answers[i].messages.push_back(std::move(message));
-  }
-  return answers;
+  return ask({}, questions, wait, use);
 }
 
 Exchange::Answer Exchange::ask(const Outgoing& question, Duration wait) {
   return std::move(ask(std::span(&question, 1), wait).front());
 }
 
-Exchange::Answer Exchange::ask_after(std::span<const Outgoing> before, const Outgoing& question,
-                                     Duration wait) {
-  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait));
-  for (const Outgoing& message : before)
-    if (!send(message, {})) return {.kind = Answer::Kind::unsent};
-  return ask(question, wait);
-}
-
 Exchange::Answer Exchange::ask_many(const Outgoing& question, Duration wait) {
-  wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait));
-  const auto bell = std::make_shared<Bell>();
-  const auto slot = open_slot(question.subject, SIZE_MAX, bell);
-  if (!send(question, reply_of(*slot))) {
-    forget(*slot);
-    const std::lock_guard lock(mutex_);
-    return {.kind = Answer::Kind::unsent, .denied = closed_why_};
-  }
-  const auto deadline = steady_clock::now() + wait;
-  Answer answer;
-  while (true) {
-    const std::uint64_t seen = bell->rings();
-    const bool ended = take(*slot, answer.messages);
-    if (ended || steady_clock::now() >= deadline) break;
-    bell->wait_until(seen, deadline, {});
-  }
-  const std::lock_guard lock(mutex_);
-  slots_.erase(slot->number);
-  answer.status = slot->status;
-  answer.denied = slot->denied;
-  const bool answered = slot->ended && !slot->lost && slot->denied.empty();
-  answer.kind = answered ? Answer::Kind::answered : Answer::Kind::unknown;
-  return answer;
+  return end_many(begin_many(question, wait));
 }
 
 void Exchange::tell(const std::string& subject, std::string data) {
-  send({.subject = subject, .data = std::move(data)}, {});
+  const Outgoing message{.subject = subject, .data = std::move(data)};
+  tell(std::span(&message, 1));
+}
+
+void Exchange::tell(std::span<const Outgoing> messages) {
+  for (const Outgoing& message : messages) send(message, {});
+  if (!SocketLoop::Gathering::here()) flush();
 }
 
 std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
@@ -538,9 +668,14 @@ std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
     inbox->subject = inbox_ + ".pull." + std::to_string(++last_slot_);
     inbox->slot = slot;
   }
-  auto subscribed = Subscription::open(
-      connection_.get(), inbox->subject + ".*",
-      [this, inbox](Message message) { receive_pulled(*inbox, std::move(message)); });
+  auto subscribed = subscribe(inbox->subject + ".*", [this, inbox](Message message) {
+    Rung rung;
+    {
+      const std::lock_guard lock(mutex_);
+      receive_pulled(*inbox, std::move(message), rung);
+    }
+    ring(std::move(rung));
+  });
   if (!subscribed) {
     const std::lock_guard lock(mutex_);
     pull_inboxes_.remove_if([&](const PullInbox& each) { return &each == inbox; });
@@ -564,7 +699,10 @@ std::shared_ptr<Slot> Exchange::pull(const Outgoing& question, std::size_t wante
     slot->bell = std::move(bell);
     slot->number = ++last_slot_;
   }
-  if (send(question, inbox->subject + "." + std::to_string(slot->number))) return slot;
+  if (send(question, inbox->subject + "." + std::to_string(slot->number))) {
+    if (!SocketLoop::Gathering::here()) flush();
+    return slot;
+  }
   const std::lock_guard lock(mutex_);
   if (inbox->slot == slot) inbox->slot.reset();
   return nullptr;
@@ -577,33 +715,34 @@ void Exchange::give_up(Slot& slot) {
     if (inbox.slot.get() == &slot) inbox.slot.reset();
 }
 
-// On a thread of nats.c. The server's word names the pull that it is about; a delivery does not.
-void Exchange::receive_pulled(PullInbox& inbox, Message message) {
+// With mutex_ held. The server's word names the pull that it is about; a delivery does not.
+void Exchange::receive_pulled(PullInbox& inbox, Message message, Rung& rung) {
   const int status = message.status();
-  std::shared_ptr<Bell> bell;
-  std::string give_back;
-  {
-    const std::lock_guard lock(mutex_);
-    const std::shared_ptr<Slot> slot = inbox.slot;
-    if (status != 0) {
-      if (!slot || !message.subject().ends_with("." + std::to_string(slot->number))) return;
-      slot->status = status;
-      slot->ended = true;
-    } else if (slot) {
-      slot->ended = --slot->wanted == 0;
-    }
-    if (slot) bell = slot->bell;
-    if (status == 0) {
-      if (bell)
-        slot->messages.push_back(std::move(message));
-      else
-        give_back = message.reply();
-    }
-    if (slot && slot->ended) inbox.slot.reset();
+  const std::shared_ptr<Slot> slot = inbox.slot;
+  if (status != 0) {
+    if (slot && message.subject().ends_with("." + std::to_string(slot->number)))
+      end_pull(inbox, status, rung);
+    return;
   }
-  if (bell) bell->ring();
-  // Nobody fetches just now: somebody else may.
-  if (!give_back.empty()) send({.subject = give_back, .data = "-NAK"}, {});
+  if (!slot || !slot->bell) {
+    rung.give_back.emplace_back(message.reply());
+  } else {
+    slot->messages.push_back(std::move(message));
+    if (rung.bells.empty() || rung.bells.back() != slot->bell) rung.bells.push_back(slot->bell);
+  }
+  if (slot && --slot->wanted == 0) {
+    slot->ended = true;
+    inbox.slot.reset();
+  }
+}
+
+// With mutex_ held.
+void Exchange::end_pull(PullInbox& inbox, int status, Rung& rung) {
+  const auto slot = std::exchange(inbox.slot, nullptr);
+  if (!slot) return;
+  slot->status = status;
+  slot->ended = true;
+  if (slot->bell) rung.bells.push_back(slot->bell);
 }
 
 void Exchange::attend(Slot& slot, std::shared_ptr<Bell> bell) {
@@ -626,11 +765,6 @@ int Exchange::status_of(const Slot& slot) {
 std::string Exchange::denied(const Slot& slot) {
   const std::lock_guard lock(mutex_);
   return slot.denied;
-}
-
-void Exchange::forget(Slot& slot) {
-  const std::lock_guard lock(mutex_);
-  slots_.erase(slot.number);
 }
 
 Result<std::unique_ptr<Exchange::Listener>> Exchange::listen(const std::string& subject,

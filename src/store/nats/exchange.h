@@ -1,8 +1,10 @@
 // Questions and answers over one connection: everything that is sent has a reply subject below one
-// inbox of our own, and one callback sorts what comes back into slots. Publishes to a stream,
-// JetStream's API and acknowledgements are all questions. A pull is one too, but what it delivers
-// comes under the subject that it was published on: so every pull that is under way has an inbox to
-// itself, which the next one uses again.
+// inbox of our own, and what comes back is sorted to who asked. Publishes to a stream, JetStream's API
+// and acknowledgements are all questions. A pull is one too, but what it delivers comes under the
+// subject that it was published on: so every pull that is under way has an inbox to itself, which the
+// next one uses again.
+//
+// A burst of questions is one write to the socket, and who asked is woken when all are answered.
 //
 // Nothing is kept for a server that is away: what could not be sent is known not to have happened,
 // what was sent and not answered is unknown. What the server's permissions forbid it does not answer
@@ -11,7 +13,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -27,6 +28,7 @@
 #include "once/result.h"
 #include "once/zone.h"
 #include "store/nats/handles.h"
+#include "store/nats/socket_loop.h"
 
 namespace once::store::nats {
 
@@ -52,16 +54,16 @@ class Bell {
   std::uint64_t rings_{};
 };
 
-// Where the answers to one question gather. Guarded by the exchange's mutex.
+// Where what one pull brings gathers. Guarded by the exchange's mutex.
 struct Slot {
   std::uint64_t number{};
-  std::deque<Message> messages{};
+  std::vector<Message> messages{};
   std::size_t wanted = 1;  // messages that end it; a word of the server's always does
   bool ended = false;
-  bool lost = false;                                // the connection broke before it ended
-  int status{};                                     // the server's word, when that ended it
-  std::string subject{};                            // of the question
-  std::chrono::steady_clock::time_point sent_at{};  // of a pull
+  bool lost = false;      // the connection broke before it ended
+  int status{};           // the server's word, when that ended it
+  std::string subject{};  // of the question
+  std::chrono::steady_clock::time_point sent_at{};
   std::string denied{};  // what the server said of it, when it is not permitted
   std::shared_ptr<Bell>
       bell{};  // shared with who waits; none: nobody does, deliveries are returned
@@ -89,13 +91,32 @@ class Exchange {
   std::vector<Answer> ask(std::span<const Outgoing> questions, Duration wait,
                           Use use = Use::ordinary);
   Answer ask(const Outgoing& question, Duration wait);
-  // Sends `before` without asking for answers, then asks. Unsent: the question was not sent.
-  Answer ask_after(std::span<const Outgoing> before, const Outgoing& question, Duration wait);
+  // Sends `before` without asking for answers, then asks.
+  std::vector<Answer> ask(std::span<const Outgoing> before, std::span<const Outgoing> questions,
+                          Duration wait, Use use = Use::ordinary);
   // For a question with many answers and a last word.
   Answer ask_many(const Outgoing& question, Duration wait);
+  // The same in two steps: what is asked in between goes out with it. Does not outlive the exchange.
+  class Asked;
+  Asked begin_many(Outgoing question, Duration wait);
+  Answer end_many(Asked asked);
 
   // Without an answer; lost when nobody listens or the server is away.
   void tell(const std::string& subject, std::string data = {});
+  void tell(std::span<const Outgoing> messages);
+  // While one of these lives, what its thread sends goes out with the next question that it asks, or
+  // in the end.
+  class Together {
+   public:
+    explicit Together(Exchange& exchange) : exchange_(exchange) {}
+    ~Together() { exchange_.flush(); }
+    Together(const Together&) = delete;
+    Together& operator=(const Together&) = delete;
+
+   private:
+    Exchange& exchange_;
+    SocketLoop::Gathering gathering_;
+  };
 
   // For pulls: answers come until `wanted` or a last word. null: it could not be sent.
   std::shared_ptr<Slot> pull(const Outgoing& question, std::size_t wanted,
@@ -106,7 +127,6 @@ class Exchange {
   bool take(Slot& slot, std::vector<Message>& into);
   int status_of(const Slot& slot);       // zero: none yet
   std::string denied(const Slot& slot);  // empty: it was not
-  void forget(Slot& slot);
   // Of a pull that nobody will answer any more. What comes all the same is given back.
   void give_up(Slot& slot);
 
@@ -133,6 +153,7 @@ class Exchange {
 
  private:
   class Subscription;
+  class Sending;
   Exchange() = default;
 
   struct PullInbox {
@@ -141,15 +162,48 @@ class Exchange {
     std::shared_ptr<Slot> slot{};  // shared with who waits; none: it is free
   };
 
-  std::string reply_of(const Slot& slot) const;
+  // Questions that were sent together. On the stack of who asks, under mutex_ what it has but `sent`.
+  struct Burst {
+    std::span<const Outgoing> questions{};
+    std::vector<Answer> answers{};
+    std::vector<bool> ended{};
+    bool many = false;      // answers come until a last word
+    std::uint64_t first{};  // the questions' numbers begin there
+    std::size_t done{};     // how many have ended
+    std::size_t enough{};   // wake when so many have
+    std::condition_variable woken{};
+    std::atomic<std::size_t> sent{0};  // or about to be
+
+    void end(std::size_t index) {
+      ended[index] = true;
+      if (++done == enough) woken.notify_one();
+    }
+  };
+  void begin(Burst& burst);
+  std::vector<Answer> end(Burst& burst);
+  void send_all(Burst& burst, std::chrono::steady_clock::time_point deadline, Use use);
+  void wait_for(Burst& burst, std::size_t enough, std::chrono::steady_clock::time_point deadline);
+
+  // `heard` is called where no loop looks for what came.
+  Result<std::unique_ptr<Subscription>> subscribe(const std::string& subject,
+                                                  std::function<void(Message)> heard);
   std::pair<PullInbox*, std::shared_ptr<Slot>> free_inbox();
-  std::shared_ptr<Slot> open_slot(const std::string& subject, std::size_t wanted,
-                                  std::shared_ptr<Bell> bell);
   bool send(const Outgoing& message, const std::string& reply, Use use = Use::ordinary);
+  void flush();
   void wait_for_connection(std::chrono::steady_clock::time_point until, Use use = Use::ordinary);
   bool may_send(Use use) const;
+  void note_may_send();
+  // What came, sorted under one lock; who waits is rung once.
+  struct Rung {
+    std::vector<std::shared_ptr<Bell>> bells{};
+    std::vector<std::string> give_back{};
+  };
+  void receive_all();
   void receive(Message message);
-  void receive_pulled(PullInbox& inbox, Message message);
+  void receive_pulled(PullInbox& inbox, Message message, Rung& rung);
+  void end_pull(PullInbox& inbox, int status, Rung& rung);
+  void end_untaken();
+  void ring(Rung rung);
   void connection_lost();
   void connection_back();
   std::string connected_to() const;
@@ -158,14 +212,18 @@ class Exchange {
   void end_denied(Slot& slot, std::string_view text, std::vector<std::shared_ptr<Bell>>& bells);
 
   std::function<void(std::string_view)> log_;
+  std::unique_ptr<SocketLoop> loop_;  // none: nats.c reads and writes by itself
   ConnectionHandle connection_;
   std::string inbox_;
   std::unique_ptr<Subscription> inbox_subscription_;
+  std::atomic<bool> may_ask_{true};      // what may_send() says of ordinary use
+  std::atomic<bool> may_examine_{true};  // and of examining
 
   std::mutex mutex_;
-  std::condition_variable changed_;  // connected_, admitted_, closed_
-  std::map<std::uint64_t, std::shared_ptr<Slot>> slots_;
+  std::condition_variable changed_;         // connected_, admitted_, closed_
+  std::map<std::uint64_t, Burst*> bursts_;  // by first number
   std::list<PullInbox> pull_inboxes_;
+  std::size_t nobody_takes_{};  // questions of those that the server said so of
   std::uint64_t last_slot_{};
   bool connected_ = true;
   bool closing_ = false;
@@ -177,6 +235,21 @@ class Exchange {
   std::uint64_t admitted_ = 1;     // of them
   std::function<void()> look_;
   std::optional<Error> barred_;
+};
+
+class Exchange::Asked {
+ public:
+  ~Asked();
+  Asked(Asked&&) noexcept;
+  Asked& operator=(Asked&&) = delete;
+
+ private:
+  friend class Exchange;
+  Asked(Exchange& exchange, Outgoing question, Duration wait);
+
+  struct Question;
+  Exchange& exchange_;
+  std::unique_ptr<Question> question_;
 };
 
 // The error for what a server does not let this login do.

@@ -83,8 +83,7 @@ Result<void> NatsStore::answer(std::vector<Answering> answers) {
 
 // The record stands, so nobody waits to hear that the server has heard.
 void NatsStore::answer_and_go_on(std::vector<Answering> answers) {
-  for (const Outgoing& each : answers_to_send(std::move(answers)))
-    zone_->exchange->tell(each.subject, each.data);
+  zone_->exchange->tell(answers_to_send(std::move(answers)));
 }
 
 Result<void> NatsStore::settle(std::span<const Settlement> items) {
@@ -199,10 +198,13 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
   while (true) {
     const std::uint64_t rings = bell->rings();
     const std::uint64_t news = zone_->news;
-    // What a wait brought is handed over by what was known when it began, unless there is news.
+    // What a wait brought is handed over by what was known when it began, unless there is news; the
+    // claim finds out whether that still holds.
+    auto definitions = Definitions::ask;
     if (!queue || parcels.empty() || news != heard) {
       // The pulls go out with the question what the queue is now: that is one round trip.
       const auto last = remembered(request.queue);
+      const Exchange::Together together(*zone_->exchange);
       if (request.wait > Duration{0} && parcels.empty() && request.limit > 0 && last &&
           is_open(*last))
         under_way.pulls = std::make_unique<Pulls>(begin_pulls(*last, request));
@@ -210,6 +212,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
       if (!known) return known.error();
       queue = std::move(*known);
       heard = news;
+      definitions = Definitions::known;
       if (under_way.pulls && under_way.pulls->consumer != queue->consumer()) under_way.abandon();
     }
     if (auto may = zone_->watch.may_begin(); !may) return may.error();
@@ -245,7 +248,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
         return std::vector<Delivery>{};
       }
       const bool some = !parcels.empty();
-      auto deliveries = hand_over(*queue, request, std::exchange(parcels, {}));
+      auto deliveries = hand_over(*queue, request, std::exchange(parcels, {}), definitions);
       if (!deliveries || !deliveries->empty()) return deliveries;
       if (some) continue;  // all put off: there may be more behind them
     }
@@ -274,7 +277,8 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
 }
 
 Result<std::vector<Delivery>> NatsStore::hand_over(const KnownQueue& queue, const Fetch& request,
-                                                   std::vector<Parcel> parcels) {
+                                                   std::vector<Parcel> parcels,
+                                                   Definitions definitions) {
   const StoreTime time = now();
   std::vector<Answering> put_off;
   std::vector<Delivery> deliveries;
@@ -330,7 +334,8 @@ Result<std::vector<Delivery>> NatsStore::hand_over(const KnownQueue& queue, cons
   }
   if (auto answered = answer(std::move(put_off)); !answered) return answered.error();
   if (request.claimer && !deliveries.empty())
-    if (auto claimed = claim(queue, *request.claimer, first_time, deliveries); !claimed)
+    if (auto claimed = claim(queue, *request.claimer, first_time, deliveries, definitions);
+        !claimed)
       return claimed.error();
   return deliveries;
 }
@@ -341,7 +346,7 @@ Result<std::vector<Delivery>> NatsStore::hand_over(const KnownQueue& queue, cons
 // lease is over: it must not keep back what was claimed beside it.
 Result<void> NatsStore::claim(const KnownQueue& queue, Claimer& claimer,
                               const std::vector<bool>& first_time,
-                              std::vector<Delivery>& deliveries) {
+                              std::vector<Delivery>& deliveries, Definitions definitions) {
   std::vector<std::optional<Address>> places;
   std::vector<Address> to_read;
   for (std::size_t i = 0; i < deliveries.size(); ++i) {
@@ -383,7 +388,7 @@ Result<void> NatsStore::claim(const KnownQueue& queue, Claimer& claimer,
       swaps.back().handle = queue.foreign() ? handle_with_note({}, delivery.entry) : std::string();
     claimed.push_back(i);
   }
-  auto swapped = swap(swaps);
+  auto swapped = swap(swaps, definitions);
   std::vector<std::size_t> elsewhere;
   std::vector<Address> own_places;
   for (std::size_t k = 0; k < swapped.size(); ++k) {

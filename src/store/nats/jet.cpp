@@ -210,7 +210,27 @@ Result<Jet::Response> Jet::response_of(Exchange::Answer answer) const {
   return response;
 }
 
+namespace {
+
+// {"stream":"NAME","seq":N}, which is what is answered almost always; zero: it is something else.
+std::uint64_t plainly_stored(std::string_view answer) {
+  constexpr std::string_view kBefore = R"({"stream":")";
+  constexpr std::string_view kBetween = R"(","seq":)";
+  if (!answer.starts_with(kBefore) || !answer.ends_with('}')) return 0;
+  const std::size_t end = answer.find('"', kBefore.size());
+  if (end == npos || !answer.substr(end).starts_with(kBetween)) return 0;
+  const char* const last = answer.data() + answer.size() - 1;
+  std::uint64_t sequence = 0;
+  const auto read = std::from_chars(answer.data() + end + kBetween.size(), last, sequence);
+  return read.ptr == last && read.ec == std::errc{} ? sequence : 0;
+}
+
+}  // namespace
+
 Published Jet::published_from(Exchange::Answer answer) const {
+  if (answer.kind == Exchange::Answer::Kind::answered && !answer.messages.empty())
+    if (const std::uint64_t stored = plainly_stored(answer.messages.front().data()); stored != 0)
+      return {.kind = Published::Kind::stored, .sequence = stored};
   const bool unsent = answer.kind == Exchange::Answer::Kind::unsent;
   const bool denied = !answer.denied.empty();
   auto response = response_of(std::move(answer));
@@ -489,10 +509,13 @@ std::vector<Result<std::optional<Kept>>> Jet::last(const std::string& stream,
   return found;
 }
 
+Exchange::Asked Jet::ask_directly(const std::string& stream, std::string question) const {
+  return exchange_.begin_many(api("DIRECT.GET." + stream, std::move(question)), patience_);
+}
+
 // Answers how many more there are.
-Result<std::uint64_t> Jet::read_directly(const std::string& stream, const std::string& question,
-                                         std::vector<Kept>& into) const {
-  Exchange::Answer answer = exchange_.ask_many(api("DIRECT.GET." + stream, question), patience_);
+Result<std::uint64_t> Jet::read_directly(Exchange::Asked asked, std::vector<Kept>& into) const {
+  Exchange::Answer answer = exchange_.end_many(std::move(asked));
   if (!answer.denied.empty()) return not_permitted(answer.denied);
   if (answer.kind != Exchange::Answer::Kind::answered) return unavailable("did not answer");
   if (answer.status == 404) return std::uint64_t{0};
@@ -519,7 +542,16 @@ Result<bool> Jet::page(const std::string& stream, const std::string& filter, std
     if (*next) into.push_back(std::move(**next));
     return next->has_value();
   }
-  const auto more = read_directly(stream, page_question(filter, from, limit), into);
+  return end_page(begin_page(stream, filter, from, limit), into);
+}
+
+Exchange::Asked Jet::begin_page(const std::string& stream, const std::string& filter,
+                                std::uint64_t from, std::size_t limit) const {
+  return ask_directly(stream, page_question(filter, from, limit));
+}
+
+Result<bool> Jet::end_page(Exchange::Asked asked, std::vector<Kept>& into) const {
+  const auto more = read_directly(std::move(asked), into);
   if (!more) return more.error();
   return *more > 0;
 }
@@ -541,7 +573,7 @@ Result<void> Jet::each(const std::string& stream, const std::string& filter, std
 Result<std::uint64_t> Jet::count(const std::string& stream, const std::string& filter,
                                  std::uint64_t from) const {
   std::vector<Kept> first;
-  const auto more = read_directly(stream, page_question(filter, from, 1), first);
+  const auto more = read_directly(ask_directly(stream, page_question(filter, from, 1)), first);
   if (!more) return more.error();
   return *more + first.size();
 }
@@ -564,7 +596,7 @@ Result<std::map<std::string, Kept>> Jet::last_of_each(const std::string& stream,
     for (std::size_t n = 0; next < subjects.size() && n < kMostSubjects && list.size() < room; ++n)
       list += (list.empty() ? "" : ",") + quoted(subjects[next++]);
     std::vector<Kept> some;
-    const auto read = read_directly(stream, "{\"multi_last\":[" + list + "]}", some);
+    const auto read = read_directly(ask_directly(stream, "{\"multi_last\":[" + list + "]}"), some);
     if (!read) return read.error();
     for (Kept& each : some) {
       std::string subject = each.subject;
@@ -599,6 +631,11 @@ std::vector<Published> Jet::publish(std::span<const Outgoing> messages) const {
 }
 
 Published Jet::publish_together(std::vector<Outgoing> messages) const {
+  return std::move(publish_together(std::move(messages), {}, {}).published.front());
+}
+
+Jet::Burst Jet::publish_together(std::vector<Outgoing> messages, const std::string& stream,
+                                 std::span<const std::string> subjects) const {
   static std::atomic<std::uint64_t> last{std::random_device{}()};
   const std::string id = exchange_.name() + "-" + std::to_string(++last);
   for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -606,8 +643,17 @@ Published Jet::publish_together(std::vector<Outgoing> messages) const {
     messages[i].headers.emplace_back("Nats-Batch-Sequence", std::to_string(i + 1));
   }
   messages.back().headers.emplace_back("Nats-Batch-Commit", "1");
-  const auto before = std::span<const Outgoing>(messages).first(messages.size() - 1);
-  return published_from(exchange_.ask_after(before, messages.back(), patience_));
+  std::vector<Outgoing> questions;
+  for (const std::string& subject : subjects) questions.push_back(last_question(stream, subject));
+  questions.push_back(std::move(messages.back()));
+  messages.pop_back();
+  Burst burst;
+  for (Exchange::Answer& answer : exchange_.ask(messages, questions, patience_))
+    if (burst.last.size() < subjects.size())
+      burst.last.push_back(kept_of(response_of(std::move(answer))));
+    else
+      burst.published.push_back(published_from(std::move(answer)));
+  return burst;
 }
 
 Jet::Burst Jet::publish(std::span<const Outgoing> messages, const std::string& stream,

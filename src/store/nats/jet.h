@@ -96,6 +96,10 @@ class Jet {
   // decided by what is missing.
   Result<bool> page(const std::string& stream, const std::string& filter, std::uint64_t from,
                     std::size_t limit, std::vector<Kept>& into) const;
+  // The same in two steps, never of the leader: what is asked in between goes out with it.
+  Exchange::Asked begin_page(const std::string& stream, const std::string& filter,
+                             std::uint64_t from, std::size_t limit) const;
+  Result<bool> end_page(Exchange::Asked asked, std::vector<Kept>& into) const;
   // Calls for each of them, in order.
   Result<void> each(const std::string& stream, const std::string& filter, std::uint64_t from,
                     const std::function<Result<void>(Kept)>& seen) const;
@@ -114,6 +118,7 @@ class Jet {
   // All or none of them, to one stream, with one answer. Stored: at the sequences that end with the
   // answer's, in their order. At most kMostInBatch.
   static constexpr std::size_t kMostInBatch = 500;
+  static constexpr std::size_t kBatchHeaders = 256;  // bytes that each of them has more, at most
   Published publish_together(std::vector<Outgoing> messages) const;
   // The same, and what stands last on these subjects of a stream, in one burst.
   struct Burst {
@@ -122,6 +127,9 @@ class Jet {
   };
   Burst publish(std::span<const Outgoing> messages, const std::string& stream,
                 std::span<const std::string> subjects) const;
+  // All or none of them, as above: one answer for all.
+  Burst publish_together(std::vector<Outgoing> messages, const std::string& stream,
+                         std::span<const std::string> subjects) const;
   // False: it was not there.
   Result<bool> remove(const std::string& stream, std::uint64_t sequence) const;
   // Of each whether it was there.
@@ -142,8 +150,8 @@ class Jet {
   }
   // Sends what met another write on its subject again, until that is through.
   void outlast_others(std::span<const Outgoing> messages, std::vector<Published>& published) const;
-  Result<std::uint64_t> read_directly(const std::string& stream, const std::string& question,
-                                      std::vector<Kept>& into) const;
+  Exchange::Asked ask_directly(const std::string& stream, std::string question) const;
+  Result<std::uint64_t> read_directly(Exchange::Asked asked, std::vector<Kept>& into) const;
 
   Exchange& exchange_;
   const Duration patience_;

@@ -11,6 +11,7 @@
 //
 // In queues that are keyed by the id only the creation of an entry's own record looks: the engine
 // makes one there only for an entry without a body, which nobody can claim.
+#include <chrono>
 #include <set>
 
 #include "encoding/key_template.h"
@@ -101,7 +102,102 @@ void NatsStore::take_back(std::vector<Writing>& written, SwapAnswers& answers) {
   written = std::move(kept);
 }
 
+// One batch is one fsync. One conflict refuses all of it, so what is refused is looked at, by whichever
+// replica: what seems to have changed goes by itself, and the rest goes together once more. An outcome
+// that is unknown is unknown for each, and found out as for any other write.
+void NatsStore::write_together(std::span<const Outgoing> records, std::vector<std::size_t> batch,
+                               std::span<const std::string> definitions, Jet::Burst& burst,
+                               std::vector<std::size_t>& singly) {
+  const auto some_of = [&] {
+    std::vector<Outgoing> some;
+    for (const std::size_t i : batch) some.push_back(records[i]);
+    return some;
+  };
+  const auto one_by_one = [&] { singly.insert(singly.end(), batch.begin(), batch.end()); };
+  for (int round = 0; round < 2; ++round) {
+    if (batch.size() < 2) return one_by_one();
+    auto answer =
+        zone_->jet.publish_together(some_of(), zone_->subjects.meta_stream(), definitions);
+    if (burst.last.empty()) burst.last = std::move(answer.last);
+    definitions = {};
+    const Published& written = answer.published.front();
+    // Another write on one of the subjects is not through: who goes alone can wait for that.
+    if (written.kind == Published::Kind::failed || written.in_flight) return one_by_one();
+    if (written.kind != Published::Kind::refused) {
+      for (std::size_t k = 0; k < batch.size(); ++k) {
+        burst.published[batch[k]] = written;
+        burst.published[batch[k]].sequence = written.sequence - batch.size() + 1 + k;
+      }
+      return;
+    }
+    std::vector<std::string> subjects;
+    for (const std::size_t i : batch) subjects.push_back(records[i].subject);
+    const auto there = zone_->jet.last_of_each(zone_->subjects.ledger_stream(), subjects);
+    if (!there) return one_by_one();
+    std::erase_if(batch, [&](std::size_t i) {
+      const auto found = there->find(records[i].subject);
+      const std::uint64_t revision = found == there->end() ? 0 : found->second.sequence;
+      const bool changed = records[i].headers.front() != expecting(revision).front();
+      if (changed) singly.push_back(i);
+      return changed;
+    });
+  }
+  one_by_one();
+}
+
+Jet::Burst NatsStore::write_records(std::span<const Outgoing> records,
+                                    std::span<const std::string> definitions) {
+  const auto since = [](std::chrono::steady_clock::time_point begun) {
+    return std::chrono::steady_clock::now() - begun;
+  };
+  const std::size_t few = zone_->record_batches.singly(records.size());
+  if (few == records.size()) {
+    const auto begun = std::chrono::steady_clock::now();
+    auto burst = zone_->jet.publish(records, zone_->subjects.meta_stream(), definitions);
+    zone_->record_batches.took(false, records.size(), since(begun));
+    return burst;
+  }
+  // A batch takes a record once only: it does not see that its own first write is in the way.
+  const std::size_t most = zone_->exchange->max_payload();
+  Jet::Burst burst{.published = std::vector<Published>(records.size())};
+  std::set<std::string_view> subjects;
+  std::vector<std::size_t> together;
+  std::vector<std::size_t> singly;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const bool fits = size_of(records[i]) + Jet::kBatchHeaders <= most;
+    const bool first = subjects.insert(records[i].subject).second;
+    (i >= few && fits && first ? together : singly).push_back(i);
+  }
+  const std::size_t planned = singly.size();
+  const auto begun = std::chrono::steady_clock::now();
+  for (std::size_t next = 0; next < together.size(); next += Jet::kMostInBatch) {
+    const auto some = std::span(together).subspan(next);
+    const auto batch = some.first(std::min(some.size(), Jet::kMostInBatch));
+    write_together(records, {batch.begin(), batch.end()},
+                   burst.last.empty() ? definitions : std::span<const std::string>{}, burst,
+                   singly);
+  }
+  zone_->record_batches.took(true, together.size(), since(begun));
+  if (singly.empty() && burst.last.size() == definitions.size()) return burst;
+  std::vector<Outgoing> rest;
+  for (const std::size_t i : singly) rest.push_back(records[i]);
+  const bool asked = burst.last.size() == definitions.size();
+  const auto begun_singly = std::chrono::steady_clock::now();
+  auto one_by_one = zone_->jet.publish(rest, zone_->subjects.meta_stream(),
+                                       asked ? std::span<const std::string>{} : definitions);
+  if (planned == singly.size()) zone_->record_batches.took(false, planned, since(begun_singly));
+  if (!asked) burst.last = std::move(one_by_one.last);
+  for (std::size_t k = 0; k < singly.size(); ++k)
+    burst.published[singly[k]] = std::move(one_by_one.published[k]);
+  return burst;
+}
+
 std::vector<Result<Swapped>> NatsStore::swap(std::span<const Swap> items) {
+  return swap(items, Definitions::ask);
+}
+
+std::vector<Result<Swapped>> NatsStore::swap(std::span<const Swap> items,
+                                             Definitions definitions_are) {
   SwapAnswers answers(items.size());
   std::map<std::string, Result<KnownQueue>> queues;
   const auto queue_of = [&](const std::string& name) -> Result<KnownQueue>& {
@@ -170,12 +266,11 @@ std::vector<Result<Swapped>> NatsStore::swap(std::span<const Swap> items) {
   std::vector<std::string> names;
   std::vector<std::string> definitions;
   for (const auto& [name, queue] : queues) {
-    if (!queue) continue;
+    if (!queue || definitions_are == Definitions::known) continue;
     names.push_back(name);
     definitions.push_back(zone_->subjects.queue(name));
   }
-  const auto [published, read] =
-      zone_->jet.publish(messages, zone_->subjects.meta_stream(), definitions);
+  const auto [published, read] = write_records(messages, definitions);
   std::set<std::string_view> gone;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto queue = known_from(read[i]);

@@ -12,9 +12,8 @@ namespace {
 
 using core::AppendVerdict;
 
-constexpr std::size_t kWorthABatch = 16;    // fewer go one by one
-constexpr std::size_t kBatchHeaders = 256;  // bytes that a message of a batch has more, at most
-constexpr int kRounds = 6;  // of sending what is unknown or met something that is gone
+constexpr std::size_t kWorthABatch = 4;  // fewer go one by one
+constexpr int kRounds = 6;               // of sending what is unknown or met something that is gone
 constexpr std::chrono::milliseconds kBetweenRounds{50};
 
 // What an append met: itself, or what was there.
@@ -63,13 +62,20 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
   for (std::size_t i = 0; i < items.size(); ++i)
     if (firsts.try_emplace(items[i].id, i).second) open.push_back(i);
 
+  // Which queues there are is asked in one burst with the first append.
+  const Exchange::Together in_one_burst(*zone_->exchange);
+  auto asked_queues = begin_all_known();
+
   const std::size_t most = zone_->exchange->max_payload();
-  const bool many = open.size() >= kWorthABatch;
-  const std::size_t sent_items = open.size();
-  const bool as_batch = many && zone_->batches.together();
-  const auto begun = std::chrono::steady_clock::now();
+  const std::size_t singly = zone_->append_batches.singly(open.size());
   Together together;
-  if (as_batch) together = append_together(items, open);
+  if (singly < open.size()) {
+    const auto begun = std::chrono::steady_clock::now();
+    together =
+        append_together(items, {open.begin() + static_cast<std::ptrdiff_t>(singly), open.end()});
+    zone_->append_batches.took(true, open.size() - singly,
+                               std::chrono::steady_clock::now() - begun);
+  }
   // What one round cannot tell about, no later one can say did not happen.
   std::set<std::size_t>& unknown = together.unknown;
   const auto failed = [&](std::size_t i, Error error) {
@@ -102,8 +108,16 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
       messages.push_back(std::move(message));
       sent.push_back(i);
     }
+    const auto begun = std::chrono::steady_clock::now();
     const auto published = zone_->jet.publish(messages);
+    if (round == 0 && singly > 0)
+      zone_->append_batches.took(false, sent.size(), std::chrono::steady_clock::now() - begun);
     open.clear();
+    std::vector<std::uint64_t> others;
+    for (const Published& each : published)
+      if (each.kind == Published::Kind::refused) others.push_back(each.sequence);
+    auto in_the_way = zone_->jet.get(zone_->subjects.log_stream(), others);
+    auto next = in_the_way.begin();
     for (std::size_t k = 0; k < sent.size(); ++k) {
       const std::size_t i = sent[k];
       const Append& item = items[i];
@@ -116,7 +130,7 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
                        .topic = item.topic};
           break;
         case Published::Kind::refused: {
-          auto there = log_entry(published[k].sequence);
+          auto there = log_entry(std::move(*next++));
           if (!there) {
             met[i] = failed(i, there.error());
           } else if (!*there) {  // retired or forgotten since: send again
@@ -142,8 +156,6 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
     }
   }
 
-  if (many) zone_->batches.took(as_batch, sent_items, std::chrono::steady_clock::now() - begun);
-
   std::map<std::string_view, std::uint64_t> duplicates;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::size_t first = firsts.at(items[i].id);
@@ -160,7 +172,9 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
   }
   const auto uncounted = count_duplicates(duplicates);
 
-  const auto queues = all_known();
+  auto queues = end_all_known(std::move(asked_queues));
+  if (!queues)
+    queues = end_all_known(begin_all_known());  // the connection may have come back since
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!met[i]) {
       answers.emplace_back(failure_of({}));
@@ -180,22 +194,6 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
     }
   }
   return answers;
-}
-
-bool BatchChoice::together() {
-  constexpr std::uint64_t kTryTheOther = 64;
-  const std::lock_guard lock(mutex_);
-  if (cost_[1] == 0) return true;
-  if (cost_[0] == 0) return false;
-  const bool faster = cost_[1] < cost_[0];
-  return ++asked_ % kTryTheOther == 0 ? !faster : faster;
-}
-
-void BatchChoice::took(bool together, std::size_t items, std::chrono::nanoseconds time) {
-  const std::lock_guard lock(mutex_);
-  double& cost = cost_[together ? 1 : 0];
-  const double now = static_cast<double>(time.count()) / static_cast<double>(items);
-  cost = cost == 0 ? now : (3 * cost + now) / 4;
 }
 
 // A batch is stored whole or not at all, and one id that is there already refuses it. What was not
@@ -233,7 +231,7 @@ NatsStore::Together NatsStore::append_together(std::span<const Append> items,
       std::erase_if(batch, [&](std::size_t i) {
         Outgoing message = task_message(zone_->subjects, items[i]);
         zone_->clock.stamp(message.headers);
-        if (size_of(message) + kBatchHeaders > most) return true;
+        if (size_of(message) + Jet::kBatchHeaders > most) return true;
         messages.push_back(std::move(message));
         return false;
       });
@@ -260,7 +258,10 @@ NatsStore::Together NatsStore::append_together(std::span<const Append> items,
 }
 
 Result<std::optional<LogEntry>> NatsStore::log_entry(std::uint64_t message) {
-  auto kept = zone_->jet.get(zone_->subjects.log_stream(), message);
+  return log_entry(zone_->jet.get(zone_->subjects.log_stream(), message));
+}
+
+Result<std::optional<LogEntry>> NatsStore::log_entry(Result<std::optional<Kept>> kept) {
   if (!kept) return kept.error();
   if (!*kept) return std::optional<LogEntry>{};
   auto entry = log_entry_from(**kept, zone_->clock);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kNoConsumer = 10014;
 constexpr int kNoStream = 10059;
-constexpr int kRounds = 16;  // lost races before a caller is told to come again
+constexpr std::size_t kAtOnce = 1000;  // definitions that are read at once
+constexpr int kRounds = 16;            // lost races before a caller is told to come again
 
 Error raced() {
   return {.code = Code::store_unavailable,
@@ -99,11 +100,20 @@ Result<KnownQueue> NatsStore::must_know(std::string_view name) {
   return std::move(**queue);
 }
 
-Result<std::vector<KnownQueue>> NatsStore::all_known() {
-  const auto kept = zone_->jet.all(zone_->subjects.meta_stream(), zone_->subjects.meta("queue.*"));
-  if (!kept) return kept.error();
+Exchange::Asked NatsStore::begin_all_known() {
+  return zone_->jet.begin_page(zone_->subjects.meta_stream(), zone_->subjects.meta("queue.*"), 1,
+                               kAtOnce);
+}
+
+Result<std::vector<KnownQueue>> NatsStore::end_all_known(Exchange::Asked asked) {
+  std::vector<Kept> kept;
+  auto more = zone_->jet.end_page(std::move(asked), kept);
+  while (more && *more)
+    more = zone_->jet.page(zone_->subjects.meta_stream(), zone_->subjects.meta("queue.*"),
+                           kept.back().sequence + 1, kAtOnce, kept);
+  if (!more) return more.error();
   std::map<std::string, KnownQueue> queues;  // one that is changed meanwhile may be there twice
-  for (const Kept& each : *kept) {
+  for (const Kept& each : kept) {
     auto queue = queue_from(each);
     if (!queue) return queue.error();
     std::string name = queue->definition.name;

@@ -1,6 +1,7 @@
 // What people see. Rows are read a page of the log at a time, with the records of just these entries;
 // counts come from the queue's tally, which follows what was written since it was last asked.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -261,19 +262,25 @@ Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally) {
                                 return {};
                               });
   if (!read) return read.error();
-  read = zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.whole_log(),
-                         tally.log_seen + 1, [&](const Kept& kept) -> Result<void> {
-                           news = true;
-                           tally.log_seen = kept.sequence;
-                           const auto note = log_note_from(kept, zone_->clock);
-                           if (!note) return {};  // no once wrote it
-                           if (!queue.has(note->topic, note->sequence)) return {};
-                           tally.see_entry(note->sequence, note->stage == core::Stage::whole,
-                                           note->not_before);
-                           if (note->stage == core::Stage::records_dropped)
-                             tally.drop_records(note->sequence);
-                           return {};
-                         });
+  const auto see = [&](const Kept& kept, std::uint64_t& seen) -> Result<void> {
+    news = true;
+    seen = kept.sequence;
+    const auto note = log_note_from(kept, zone_->clock);
+    if (!note) return {};  // no once wrote it
+    if (!queue.has(note->topic, note->sequence)) return {};
+    tally.see_entry(note->sequence, note->stage == core::Stage::whole, note->not_before);
+    if (note->stage == core::Stage::records_dropped) tally.drop_records(note->sequence);
+    return {};
+  };
+  // What is left of a retired task comes after it, and its subject does not tell its topic.
+  const std::uint64_t from = queue.definition.from.value_or(0);
+  read = zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.logs(queue.definition.topic),
+                         std::max(tally.log_seen + 1, from),
+                         [&](const Kept& kept) { return see(kept, tally.log_seen); });
+  if (read)
+    read =
+        zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.olds(), tally.olds_seen + 1,
+                        [&](const Kept& kept) { return see(kept, tally.olds_seen); });
   if (!read) return read.error();
   return news;
 }
@@ -284,10 +291,19 @@ Result<bool> NatsStore::knows_the_newest(const KnownQueue& queue, const Tally& t
   const auto record =
       zone_->jet.last(zone_->subjects.ledger_stream(), zone_->subjects.records(queue));
   if (!record) return record.error();
-  const auto entry = zone_->jet.last(zone_->subjects.log_stream(), zone_->subjects.whole_log());
-  if (!entry) return entry.error();
-  return (!*record || (*record)->sequence <= tally.ledger_seen) &&
-         (!*entry || (*entry)->sequence <= tally.log_seen);
+  const std::array<std::string, 2> in_log{zone_->subjects.logs(queue.definition.topic),
+                                          zone_->subjects.olds()};
+  const auto entries = zone_->jet.last(zone_->subjects.log_stream(), in_log);
+  for (const auto& entry : entries)
+    if (!entry) return entry.error();
+  const auto seen = [](const std::optional<Kept>& newest, std::uint64_t up_to) {
+    return !newest || newest->sequence <= up_to;
+  };
+  // What is before the queue's beginning is not read.
+  const std::uint64_t begins = std::max<std::uint64_t>(queue.definition.from.value_or(1), 1);
+  return seen(*record, tally.ledger_seen) &&
+         seen(*entries[0], std::max(tally.log_seen, begins - 1)) &&
+         seen(*entries[1], tally.olds_seen);
 }
 
 // What was removed leaves no message behind: the server's own counts say whether all is known. When

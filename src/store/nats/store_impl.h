@@ -8,6 +8,7 @@
 #include <list>
 #include <set>
 
+#include "store/nats/batch_choice.h"
 #include "store/nats/entry_codec.h"
 #include "store/nats/foreign_codec.h"
 #include "store/nats/jet.h"
@@ -34,20 +35,6 @@ struct Unrouted {
   }
 };
 
-// Whether many appends go together or one by one. A batch is one fsync, which is ten times faster on
-// a server that syncs each write and half as fast on one that does not; which it is, the server does
-// not tell. So both are timed, and the slower one is tried again now and then.
-class BatchChoice {
- public:
-  bool together();
-  void took(bool together, std::size_t items, std::chrono::nanoseconds time);
-
- private:
-  std::mutex mutex_;
-  std::uint64_t asked_{};
-  std::array<double, 2> cost_{};  // of one item, in nanoseconds; zero: not known yet
-};
-
 // What the store and its memberships share.
 struct Zone {
   Zone(std::unique_ptr<Exchange> opened, const NatsOptions& options);
@@ -67,7 +54,8 @@ struct Zone {
   // By consumer; shared with who counts just now.
   std::map<std::string, std::shared_ptr<SharedTally>> tallies;
   Unrouted unrouted;                 // has a mutex of its own
-  BatchChoice batches;               // has a mutex of its own
+  BatchChoice append_batches;        // has a mutex of its own
+  BatchChoice record_batches;        // the same
   std::set<std::string> in_batches;  // ids under way in one
   bool met_duplicates = false;       // by the last batch
 
@@ -149,6 +137,7 @@ class NatsStore final : public Store {
   Together append_together(std::span<const Append> items, std::vector<std::size_t> open);
   // The entry that a message of the log's stream stands for, which an append met.
   Result<std::optional<LogEntry>> log_entry(std::uint64_t message);
+  Result<std::optional<LogEntry>> log_entry(Result<std::optional<Kept>> kept);
   // The entry of that sequence, retired or not.
   Result<std::optional<LogEntry>> entry_at(Sequence sequence);
   // Counted before they are answered, in one burst. Answers which could not be.
@@ -170,8 +159,10 @@ class NatsStore final : public Store {
   // The same, else must_know().
   Result<KnownQueue> recall(std::string_view name);
   void remember(std::string_view name, const std::optional<KnownQueue>& queue);
-  // By a replica, which may not have heard of the newest: for hints only.
-  Result<std::vector<KnownQueue>> all_known();
+  // By a replica, which may not have heard of the newest: for hints only. In two steps, the first of
+  // which goes out with what is asked next.
+  Exchange::Asked begin_all_known();
+  Result<std::vector<KnownQueue>> end_all_known(Exchange::Asked asked);
   Result<std::vector<KnownQueue>> all_known_to_the_leader();
   std::vector<Plan> consumers_of(const KnownQueue& queue) const;  // by their streams
   Result<std::uint64_t> ensure_consumers(const KnownQueue& queue, bool update);
@@ -228,6 +219,16 @@ class NatsStore final : public Store {
     Revision revision{};  // once it is written
   };
   using SwapAnswers = std::vector<std::optional<Result<Swapped>>>;
+  // What became of each record; and of the queues' definitions what stands there, in the same burst.
+  // For who knows by now whether the queues are still what they were, or does not.
+  enum class Definitions { ask, known };
+  std::vector<Result<Swapped>> swap(std::span<const Swap> items, Definitions definitions);
+  Jet::Burst write_records(std::span<const Outgoing> records,
+                           std::span<const std::string> definitions);
+  // Of a batch. What it leaves open goes one by one.
+  void write_together(std::span<const Outgoing> records, std::vector<std::size_t> batch,
+                      std::span<const std::string> definitions, Jet::Burst& burst,
+                      std::vector<std::size_t>& singly);
   // Of each whether its entry stands at its other place.
   std::vector<Result<bool>> stand_elsewhere(std::span<const Writing> writings);
   void take_back(std::vector<Writing>& written, SwapAnswers& answers);
@@ -270,9 +271,9 @@ class NatsStore final : public Store {
   // From now on fetches that wait are rung when a queue changes.
   void hear_news();
   Result<std::vector<Delivery>> hand_over(const KnownQueue& queue, const Fetch& request,
-                                          std::vector<Parcel> parcels);
+                                          std::vector<Parcel> parcels, Definitions definitions);
   Result<void> claim(const KnownQueue& queue, Claimer& claimer, const std::vector<bool>& first_time,
-                     std::vector<Delivery>& deliveries);
+                     std::vector<Delivery>& deliveries, Definitions definitions);
   struct Answering {
     std::string consumer{};
     Parcel parcel{};                  // only its reply, when it is not known

@@ -88,6 +88,7 @@ struct Subjects {
   std::string old(std::string_view id, Sequence sequence) const {
     return "once." + zone + ".old." + token(id) + "." + std::to_string(sequence.value);
   }
+  std::string olds() const { return "once." + zone + ".old.>"; }
   // Retired ids lie behind the tasks in the stream; notes by ranges of sequences tell which there are
   // in a page of the log. They are written first and go last. In the log itself every range would be
   // one more token for an append to look behind.

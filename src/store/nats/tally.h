@@ -42,6 +42,7 @@ class Tally {
 
   std::uint64_t ledger_seen{};  // up to where the streams were read
   std::uint64_t log_seen{};
+  std::uint64_t olds_seen{};  // what is left of retired tasks
 
  private:
   static constexpr std::uint8_t kNone = 0xFF;

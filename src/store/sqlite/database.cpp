@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "store/sqlite/failure.h"
+#include "store/sqlite/ledger_rows.h"
 
 namespace once::store::sqlite {
 namespace {
@@ -79,10 +80,14 @@ void WriteTransaction::begin_boot() {
             "that use the file see the same /proc/sys/kernel/random/boot_id"));
   }
   database_.clock_.begin_boot(zone.time);
-  for (const KnownQueue& queue : queues_->all())
-    db_->query("UPDATE ledger SET due = ?2 WHERE qid = ?1 AND due IS NOT NULL AND state = 2")
+  for (const KnownQueue& queue : queues_->all()) {
+    watch_claims(*this, queue);
+    db_->query(
+           "UPDATE ledger SET due = ?2 WHERE qid = ?1 AND watched = 1 AND due IS NOT NULL"
+           " AND state = 2")
         .bind(queue.qid, zone.time.base)
         .run();
+  }
   db_->query("DELETE FROM member").run();
   save_zone(*db_, zone);
   announce_ = true;
@@ -100,10 +105,12 @@ void WriteTransaction::flush_tallies() {
            " tail = max(tail, ?4), matched = matched + ?5, waiting = waiting + ?6,"
            " running = running + ?7, retrying = retrying + ?8, in_doubt = in_doubt + ?9,"
            " completed = completed + ?10, dead = dead + ?11, cancelled = cancelled + ?12,"
-           " duplicate = duplicate + ?13, longest_lease = max(longest_lease, ?14)"
-           " WHERE qid = ?1")
+           " duplicate = duplicate + ?13, longest_lease = max(longest_lease, ?14),"
+           " swept = ifnull(?15, swept), lapse = CASE WHEN ?16 OR lapse IS NULL THEN ?17"
+           " ELSE min(lapse, ifnull(?17, lapse)) END WHERE qid = ?1")
         .bind(queue.qid, tally.cursor, tally.first_match, tally.last_match, tally.matched, more[1],
-              more[2], more[3], more[4], more[5], more[6], more[7], more[8], tally.longest_lease)
+              more[2], more[3], more[4], more[5], more[6], more[7], more[8], tally.longest_lease,
+              tally.swept, tally.none_lapses ? 1 : 0, tally.lapse)
         .run();
   }
 }

@@ -39,6 +39,9 @@ struct Tally {
   std::int64_t last_match = 0;           // of them
   std::int64_t longest_lease = 0;        // of the claims that were written
   std::optional<std::int64_t> cursor{};  // where it is now
+  std::optional<std::int64_t> swept{};   // where it is now
+  std::optional<std::int64_t> lapse{};   // of the claims that were written and are not watched
+  bool none_lapses = false;              // of those that were there before
   std::optional<bool> has_pending{};     // whether the queue may have pending rows; none: not known
   bool changed = false;
 };

@@ -3,6 +3,7 @@
 // from the beginning what is to wait for its not-before, and what a person's order waits for.
 #include <algorithm>
 
+#include "encoding/record_codec.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
@@ -38,10 +39,12 @@ Outlook look(ReadTransaction& transaction, const Fetch& request) {
   };
   bool running = false;
   {
-    Query query = db.query("SELECT tail > cursor, running > 0 FROM queue WHERE qid = ?1");
+    Query query = db.query("SELECT tail > cursor, running > 0, lapse FROM queue WHERE qid = ?1");
     if (query.bind(queue.qid).step()) {
       outlook.ready = query.integer(0) != 0;
       running = query.integer(1) != 0;
+      if (running && request.again > 0 && !query.null(2))
+        outlook.next = store_time(query.integer(2));
     }
   }
   {
@@ -50,8 +53,9 @@ Outlook look(ReadTransaction& transaction, const Fetch& request) {
     consider(query.bind(queue.qid));
   }
   if (request.again > 0) {
-    Query ledger =
-        db.query("SELECT due FROM ledger WHERE qid = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1");
+    Query ledger = db.query(
+        "SELECT due FROM ledger WHERE qid = ?1 AND watched = 1 AND due IS NOT NULL"
+        " ORDER BY due LIMIT 1");
     consider(ledger.bind(queue.qid));
     Query pending =
         db.query("SELECT due FROM pending WHERE qid = ?1 AND first = 0 ORDER BY due LIMIT 1");
@@ -63,6 +67,45 @@ Outlook look(ReadTransaction& transaction, const Fetch& request) {
       (transaction.holders().gone(member) ? outlook.someone_gone : outlook.others_run) = true;
   }
   return outlook;
+}
+
+// --- Claims that are not watched yet --------------------------------------------------------
+
+// Most claims are settled long before their leases end, and to have each in the index of `due` for
+// that while costs as much as its row. So a fresh claim is not watched: all that lie behind the
+// queue's `swept` are looked through when the first of their leases ends (`lapse`), when a worker is
+// gone, and when there are many; whichever are running then are watched from then on.
+
+constexpr std::int64_t kUnwatched = 8'192;
+
+void sweep(WriteTransaction& transaction, const KnownQueue& queue, std::int64_t from,
+           std::int64_t to) {
+  transaction.db()
+      .query(
+          "UPDATE ledger SET watched = 1 WHERE place > ?1 AND place <= ?2 AND state = 2"
+          " AND watched = 0")
+      .bind(place_of(queue.qid, {static_cast<std::uint64_t>(from)}, true),
+            place_of(queue.qid, {static_cast<std::uint64_t>(to)}, true))
+      .run();
+  Tally& tally = transaction.tally(queue);
+  tally.changed = true;
+  tally.swept = to;
+}
+
+void watch_old_claims(WriteTransaction& transaction, const KnownQueue& queue) {
+  std::int64_t swept = 0;
+  std::int64_t cursor = 0;
+  {
+    Query query = transaction.db().query("SELECT swept, cursor, lapse FROM queue WHERE qid = ?1");
+    if (!query.bind(queue.qid).step() || query.null(2)) return;
+    if (store_time(query.integer(2)) <= transaction.now()) {
+      watch_claims(transaction, queue);
+      return;
+    }
+    swept = query.integer(0);
+    cursor = query.integer(1);
+  }
+  if (cursor - swept > 2 * kUnwatched) sweep(transaction, queue, swept, cursor - kUnwatched);
 }
 
 // --- Handing over, in one transaction -------------------------------------------------------
@@ -81,6 +124,7 @@ class HandOver {
     if (request_.member) check_member();
     if (queue_.definition.paused) return {};
     if (someone_gone) clear_gone(transaction_, queue_);
+    watch_old_claims(transaction_, queue_);
     deliveries_.reserve(std::min<std::size_t>(request_.limit, 1024));
     for (const Sequence sequence : due_again()) hand_over_known(sequence);
     for (const Sequence sequence : due_first()) hand_over_known(sequence);
@@ -113,8 +157,10 @@ class HandOver {
           sequences.push_back(sequence);
       }
     };
-    collect("SELECT place FROM ledger WHERE qid = ?1 AND due <= ?2 ORDER BY due, place LIMIT ?3",
-            true);
+    collect(
+        "SELECT place FROM ledger WHERE qid = ?1 AND watched = 1 AND due <= ?2"
+        " ORDER BY due, place LIMIT ?3",
+        true);
     if (sequences.size() < most)
       collect(
           "SELECT sequence FROM pending WHERE qid = ?1 AND first = 0 AND due <= ?2"
@@ -145,7 +191,7 @@ class HandOver {
         known = query.bind(sequence).step();
         if (known) entry = entry_from(query);
       }
-      if (entry) hand_over(std::move(*entry), false, read_order(transaction_, queue_, sequence));
+      if (entry) hand_over(std::move(*entry), {}, read_order(transaction_, queue_, sequence));
     });
     if (known) return;
     // Nothing to hand over: the log has forgotten it.
@@ -188,7 +234,9 @@ class HandOver {
       if (!wanted.matches(query.bytes(2))) continue;
       const Sequence sequence{query.number(0)};
       if (ordered && pending_due(transaction_, queue_, sequence)) continue;
-      unless_damaged(sequence, [&] { hand_over(entry_from(query), without_rows, std::nullopt); });
+      unless_damaged(sequence, [&] {
+        hand_over(entry_from(query), {.fresh = true, .without_rows = without_rows}, std::nullopt);
+      });
     }
     Tally& tally = transaction_.tally(queue_);
     tally.cursor = cursor;
@@ -234,15 +282,21 @@ class HandOver {
                 .step();
   }
 
-  void hand_over(Entry entry, bool without_rows, std::optional<core::Order> order) {
+  struct Known {
+    bool fresh = false;         // it comes from behind the cursor
+    bool without_rows = false;  // of the ledger
+  };
+
+  void hand_over(Entry entry, Known known, std::optional<core::Order> order) {
     Delivery delivery{.entry = std::move(entry), .order = std::move(order)};
     const Sequence sequence = delivery.entry.sequence;
     const auto at = request_.claimer ? request_.claimer->address(delivery.entry) : std::nullopt;
     std::optional<EntryRows> rows;
     std::optional<Spot> spot;
     if (at) {
-      spot.emplace(without_rows ? free_spot(queue_, *at)
-                                : find_spot(transaction_.db(), queue_, *at));
+      spot.emplace(known.without_rows ? free_spot(queue_, *at)
+                                      : find_spot(transaction_.db(), queue_, *at));
+      spot->fresh = known.fresh;
       if (spot->place && sequence_at(*spot->place) == sequence) rows = spot->rows;
     }
     if (!rows) rows = read_rows(transaction_.db(), queue_, sequence);
@@ -256,7 +310,8 @@ class HandOver {
                                   delivery.order ? &*delivery.order : nullptr,
                                   {.store = now_, .wall = transaction_.wall()});
       if (record) {
-        Put written = put(transaction_, queue_, *spot, std::move(*record));
+        const std::string encoded = encoding::encode(*record);
+        Put written = put(transaction_, queue_, *spot, std::move(*record), encoded);
         delivery.stored = std::move(written.stored);
         delivery.claimed = true;
         if (sequence_at(written.place) == sequence) {
@@ -330,9 +385,24 @@ void wake_one(WriteTransaction& transaction, const KnownQueue& queue, const Wake
 
 }  // namespace
 
+void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
+  std::int64_t swept = 0;
+  std::int64_t cursor = 0;
+  {
+    Query query = transaction.db().query("SELECT swept, cursor FROM queue WHERE qid = ?1");
+    if (!query.bind(queue.qid).step()) return;
+    swept = query.integer(0);
+    cursor = query.integer(1);
+  }
+  Tally& tally = transaction.tally(queue);
+  sweep(transaction, queue, tally.swept.value_or(swept), cursor);
+  tally.none_lapses = true;
+}
+
 Store::Turned SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
+  const auto encoded = encode_all(items);
   auto turned = database_->write([&](WriteTransaction& transaction) {
-    Turned both{.swapped = swap_all(transaction, items)};
+    Turned both{.swapped = swap_all(transaction, items, encoded)};
     both.delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue));
     return both;
   });

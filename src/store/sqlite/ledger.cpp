@@ -1,4 +1,5 @@
 // The ledger: records by compare-and-swap on their revisions.
+#include "encoding/record_codec.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/store_impl.h"
 
@@ -23,7 +24,7 @@ void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, con
   }
 }
 
-Swapped swap_one(WriteTransaction& transaction, const Swap& item) {
+Swapped swap_one(WriteTransaction& transaction, const Swap& item, std::string_view encoded) {
   const KnownQueue& queue = transaction.queues().get(item.at.queue);
   const Spot spot = find_spot(transaction.db(), queue, item.at);
   const auto& current = spot.current();
@@ -32,18 +33,26 @@ Swapped swap_one(WriteTransaction& transaction, const Swap& item) {
     if (current) refused.current = read_record(transaction.db(), *current, transaction.holders());
     return refused;
   }
-  Put written = put(transaction, queue, spot, item.record);
+  Put written = put(transaction, queue, spot, item.record, encoded);
   answer_delivery(transaction, queue, item, written);
   return {.written = true, .current = std::move(written.stored)};
 }
 
 }  // namespace
 
-std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items) {
+std::vector<std::string> encode_all(std::span<const Swap> items) {
+  std::vector<std::string> encoded;
+  encoded.reserve(items.size());
+  for (const Swap& item : items) encoded.push_back(encoding::encode(item.record));
+  return encoded;
+}
+
+std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
+                                      std::span<const std::string> encoded) {
   std::vector<Result<Swapped>> answers;
   answers.reserve(items.size());
-  for (const Swap& item : items) try {
-      answers.emplace_back(swap_one(transaction, item));
+  for (std::size_t i = 0; i < items.size(); ++i) try {
+      answers.emplace_back(swap_one(transaction, items[i], encoded[i]));
     } catch (const StatementFailure&) {
       throw;
     } catch (const Failure& failure) {
@@ -54,8 +63,9 @@ std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<c
 
 std::vector<Result<Swapped>> SqliteStore::swap(std::span<const Swap> items) {
   if (items.empty()) return {};
-  auto written =
-      database_->write([&](WriteTransaction& transaction) { return swap_all(transaction, items); });
+  const auto encoded = encode_all(items);
+  auto written = database_->write(
+      [&](WriteTransaction& transaction) { return swap_all(transaction, items, encoded); });
   if (written) return std::move(*written);
   return std::vector<Result<Swapped>>(items.size(), written.error());
 }

@@ -121,7 +121,8 @@ Spot free_spot(const KnownQueue& queue, const Address& at) {
   return {.at = at, .place = place_of(queue.qid, at.sequence)};
 }
 
-Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record) {
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
+        std::string_view encoded) {
   Connection& db = transaction.db();
   const Address& at = spot.at;
   const bool lone = at.kind == Address::Kind::lone;
@@ -156,13 +157,12 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
     longest = std::max<std::int64_t>(longest, record.lease.count());
   }
 
-  const std::string bytes = encoding::encode(record);
   if (spot.current()) {
     db.query(
           "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
-          " record = ?7 WHERE place = ?1")
+          " record = ?7, watched = 1 WHERE place = ?1")
         .bind(result.place, number_of(record.state), result.due, revision, now, record.member,
-              Blob{bytes})
+              Blob{encoded})
         .run();
   } else {
     if (keyed)
@@ -171,12 +171,19 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
           .run();
     std::optional<std::string_view> key;
     if (keyed) key = at.key;
+    const bool watched = !spot.fresh || record.state != State::running;
     db.query(
-          "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record)"
-          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+          "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record, "
+          "watched)"
+          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
         .bind(result.place, queue.qid, number_of(record.state), result.due, revision, now,
-              record.member, key, Blob{bytes})
+              record.member, key, Blob{encoded}, watched ? 1 : 0)
         .run();
+    if (!watched) {
+      auto& lapse = transaction.tally(queue).lapse;
+      const std::int64_t due = result.due->time_since_epoch().count();
+      lapse = std::min(lapse.value_or(due), due);
+    }
   }
   if (result.due) transaction.due_at(*result.due);
   // The entry stands as its own record says; the one of its key beside it counts for nothing.
@@ -290,7 +297,10 @@ void carry_again(WriteTransaction& transaction, const KnownQueue& queue, Sequenc
 }
 
 void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due) {
-  transaction.db().query("UPDATE ledger SET due = ?2 WHERE place = ?1").bind(row.place, due).run();
+  transaction.db()
+      .query("UPDATE ledger SET due = ?2, watched = 1 WHERE place = ?1")
+      .bind(row.place, due)
+      .run();
   if (due) transaction.due_at(*due);
 }
 

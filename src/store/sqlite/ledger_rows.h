@@ -63,6 +63,7 @@ struct Spot {
   const Address& at;
   std::optional<Place> place{};  // none: there is no row yet, and a new one takes what fits
   EntryRows rows{};              // of the entry that has the place
+  bool fresh = false;            // a claim comes from behind the queue's cursor
 
   const std::optional<LedgerRow>& current() const {
     return at.kind == Address::Kind::entry ? rows.own : rows.task;
@@ -79,7 +80,8 @@ struct Put {
   std::optional<StoreTime> due{};
   Stored stored{};
 };
-Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record);
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
+        std::string_view encoded);
 
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
                                      Sequence sequence);
@@ -110,6 +112,9 @@ void carry_again(WriteTransaction& transaction, const KnownQueue& queue, Sequenc
                  const std::string& handle, StoreTime due);
 
 void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due);
+
+// Has all running claims watched, by the index of `due`.
+void watch_claims(WriteTransaction& transaction, const KnownQueue& queue);
 
 // A delivery's handle: until when it is nobody else's. Handed over again, it has another.
 std::string handle_of(StoreTime due);

@@ -9,15 +9,16 @@ namespace {
 // True when it held something: a running record is still there.
 bool free_what_it_held(WriteTransaction& transaction, const KnownQueue& queue, Member member) {
   Connection& db = transaction.db();
+  watch_claims(transaction, queue);
   // No lease reaches further than the longest; what is due later need not be looked through.
   db.query(
-        "UPDATE ledger SET due = ?2 WHERE qid = ?1 AND due > ?2 AND due <= ?2 +"
+        "UPDATE ledger SET due = ?2 WHERE qid = ?1 AND watched = 1 AND due > ?2 AND due <= ?2 +"
         " (SELECT longest_lease FROM queue WHERE qid = ?1) AND state = 2 AND member = ?3")
       .bind(queue.qid, transaction.now(), member)
       .run();
   if (db.changes() > 0) transaction.due_at(transaction.now());
   Query left = db.query(
-      "SELECT 1 FROM ledger WHERE qid = ?1 AND due <= ?2 AND state = 2"
+      "SELECT 1 FROM ledger WHERE qid = ?1 AND watched = 1 AND due <= ?2 AND state = 2"
       " AND member = ?3 LIMIT 1");
   return left.bind(queue.qid, transaction.now(), member).step();
 }

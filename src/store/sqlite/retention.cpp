@@ -89,28 +89,33 @@ void drop_records(WriteTransaction& transaction, PastBook& past, const Aged& ent
       .run();
 }
 
-// Forgets records of a ledger alone, the oldest first. True: that was all.
-bool retire_alone(WriteTransaction& transaction, const KnownQueue& queue, const Retention& ages,
-                  Retired& retired) {
+// Forgets records of a ledger alone, of those made after the one at `from` (zero: of all), the oldest
+// first. Answers how far it came; zero: that was all.
+Place retire_alone(WriteTransaction& transaction, const KnownQueue& queue, const Retention& ages,
+                   Place from, Retired& retired) {
   Connection& db = transaction.db();
   struct Ripe {
     LedgerRow row{};
     std::string key{};
   };
   std::vector<Ripe> ripe;
+  std::int64_t looked = 0;
   {
     Query query = db.query(
-        "SELECT g.place, g.state, g.stamp, g.key FROM ledger g WHERE g.qid = ?1 AND g.place < 0"
-        " AND g.state IN (5, 7) AND EXISTS (SELECT 1 FROM keys k WHERE k.qid = ?1 AND k.kind = 0"
-        "  AND k.key = g.key AND k.place = g.place) ORDER BY g.stamp LIMIT ?2");
-    query.bind(queue.qid, kAloneAtOnce);
+        "SELECT g.place, g.state, g.stamp, g.key, g.qid = ?1 AND g.state IN (5, 7)"
+        " AND EXISTS (SELECT 1 FROM keys k WHERE k.qid = ?1 AND k.kind = 0"
+        "  AND k.key = g.key AND k.place = g.place)"
+        " FROM ledger g WHERE g.place < ?2 ORDER BY g.place DESC LIMIT ?3");
+    query.bind(queue.qid, from, kAloneAtOnce);
     while (query.step()) {
+      ++looked;
+      from = query.integer(0);
+      if (query.integer(4) == 0) continue;
       const core::Standing standing{.state = static_cast<State>(query.integer(1)),
                                     .since = store_time(query.integer(2))};
       if (core::may_forget_alone(standing, ages, transaction.now()))
-        ripe.push_back(
-            {{.place = query.integer(0), .state = standing.state, .stamp = standing.since},
-             std::string(query.bytes(3))});
+        ripe.push_back({{.place = from, .state = standing.state, .stamp = standing.since},
+                        std::string(query.bytes(3))});
     }
   }
   PastBook past;
@@ -124,11 +129,12 @@ bool retire_alone(WriteTransaction& transaction, const KnownQueue& queue, const 
     db.query("DELETE FROM ledger WHERE place = ?1").bind(record.row.place).run();
     --transaction.tally(queue).states[static_cast<std::size_t>(record.row.state)];
   }
-  if (ripe.empty()) return true;
-  transaction.tally(queue).changed = true;
-  past.save(db);
-  retired.records += ripe.size();
-  return static_cast<std::int64_t>(ripe.size()) < kAloneAtOnce;
+  if (!ripe.empty()) {
+    transaction.tally(queue).changed = true;
+    past.save(db);
+    retired.records += ripe.size();
+  }
+  return looked < kAloneAtOnce ? 0 : from;
 }
 
 void forget_id(WriteTransaction& transaction, PastBook& past, const Aged& entry) {
@@ -187,16 +193,18 @@ Result<Retired> SqliteStore::retire_ledgers() {
     return names;
   });
   if (!alone) return alone.error();
-  for (const std::string& name : *alone)
-    while (true) {
-      const auto ended = database_->write([&](WriteTransaction& transaction) {
+  for (const std::string& name : *alone) {
+    Place from = 0;
+    do {
+      const auto next = database_->write([&](WriteTransaction& transaction) {
         const KnownQueue* queue = transaction.queues().find(name);
-        return !queue || !queue->alone() ||
-               retire_alone(transaction, *queue, load_retention(transaction.db()), retired);
+        if (!queue || !queue->alone()) return Place{0};
+        return retire_alone(transaction, *queue, load_retention(transaction.db()), from, retired);
       });
-      if (!ended) return ended.error();
-      if (*ended) break;
-    }
+      if (!next) return next.error();
+      from = *next;
+    } while (from != 0);
+  }
   return retired;
 }
 

@@ -47,8 +47,14 @@ std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
   switch (*state) {
     case State::running:
       collect(
-          "SELECT place FROM ledger WHERE qid = ?1 AND due IS NOT NULL AND state = ?5"
-          " AND place > ?2 AND place < ?3 ORDER BY place LIMIT ?4");
+          "SELECT place FROM ledger WHERE qid = ?1 AND watched = 1 AND due IS NOT NULL"
+          " AND state = ?5 AND place > ?2 AND place < ?3 ORDER BY place LIMIT ?4");
+      collect(
+          "SELECT place FROM ledger WHERE +qid = ?1 AND watched = 0 AND state = ?5"
+          " AND place > max(?2, ?3 - (1 << 43) + (SELECT swept FROM queue WHERE qid = ?1) * 2)"
+          " AND place < ?3 ORDER BY place LIMIT ?4");
+      std::sort(found.begin(), found.end());
+      if (found.size() > kScanned) found.resize(kScanned);
       break;
     case State::completed:
       collect(

@@ -12,16 +12,17 @@ namespace {
 
 constexpr std::int64_t kApplication = 0x4f6e6365;  // "Once"
 constexpr std::int64_t kOldest = 2;                // that can be upgraded
-constexpr std::int64_t kVersion = 3;
+constexpr std::int64_t kVersion = 4;
 
 // log      the tasks in commit order; stage: see core::Stage, stage_at in store time. delay, lives:
 //          see Append; NULL: none
 // ids      id -> sequence
 // queue    a queue, and what is counted of it. cursor: entries up to it have been handed over.
 //          tail: the last entry that is the queue's. matched: how many are; those without a ledger
-//          row are waiting. longest_lease: of all claims so far. Then the ledger rows by state
-// ledger   records; place: see ledger_rows.h. due: when the feed looks at it again. key: of a queue
-//          with a key template, and the name of a lone record
+//          row are waiting. longest_lease: of all claims so far. Then the ledger rows by state.
+//          swept, lapse: of claims that are not watched yet, see watch_claims() in feed.cpp
+// ledger   records; place: see ledger_rows.h. due: when the feed looks at it again. watched: by the
+//          index of `due`. key: of a queue with a key template, and the name of a lone record
 // keys     key -> place. kind 0: of a queue with a key template, or that is a ledger alone; kind 1:
 //          the name of a lone record
 // pending  handed over without a ledger row that says when to look again; or woken; or (first = 1)
@@ -86,7 +87,9 @@ CREATE TABLE queue (
   completed INTEGER NOT NULL DEFAULT 0,
   dead INTEGER NOT NULL DEFAULT 0,
   cancelled INTEGER NOT NULL DEFAULT 0,
-  duplicate INTEGER NOT NULL DEFAULT 0
+  duplicate INTEGER NOT NULL DEFAULT 0,
+  swept INTEGER NOT NULL DEFAULT 0,
+  lapse INTEGER
 ) STRICT;
 CREATE TABLE ledger (
   place INTEGER PRIMARY KEY,
@@ -97,11 +100,11 @@ CREATE TABLE ledger (
   stamp INTEGER NOT NULL,
   member INTEGER NOT NULL,
   key TEXT,
-  record BLOB NOT NULL
+  record BLOB NOT NULL,
+  watched INTEGER NOT NULL DEFAULT 1
 ) STRICT;
-CREATE INDEX ledger_due ON ledger (qid, due) WHERE due IS NOT NULL;
+CREATE INDEX ledger_due ON ledger (qid, due) WHERE watched = 1 AND due IS NOT NULL;
 CREATE INDEX ledger_aside ON ledger (qid, state) WHERE state NOT IN (2, 5);
-CREATE INDEX ledger_alone ON ledger (qid, stamp) WHERE place < 0 AND state IN (5, 7);
 CREATE TABLE keys (
   qid INTEGER NOT NULL,
   kind INTEGER NOT NULL,
@@ -149,7 +152,7 @@ CREATE TABLE gone (
 )";
 
 // From version 2, which kept fewer totals and used them nowhere.
-constexpr const char* kUpgrade = R"(
+constexpr const char* kFrom2 = R"(
 ALTER TABLE queue DROP COLUMN past_completed;
 ALTER TABLE queue DROP COLUMN past_cancelled;
 ALTER TABLE queue DROP COLUMN past_duplicate;
@@ -160,6 +163,17 @@ INSERT INTO gone SELECT before + 1, sequence - 1 FROM
   (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) AS before FROM
     (SELECT sequence FROM log UNION ALL SELECT last_sequence + 1 FROM zone))
   WHERE sequence > before + 1;
+)";
+
+// From version 3, which watched every claim from its beginning.
+constexpr const char* kFrom3 = R"(
+ALTER TABLE ledger ADD COLUMN watched INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE queue ADD COLUMN swept INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue ADD COLUMN lapse INTEGER;
+UPDATE queue SET swept = cursor;
+DROP INDEX ledger_alone;
+DROP INDEX ledger_due;
+CREATE INDEX ledger_due ON ledger (qid, due) WHERE watched = 1 AND due IS NOT NULL;
 )";
 
 std::string random_uuid() {
@@ -195,8 +209,9 @@ Content inspect(Connection& db) {
 }
 
 void upgrade_schema(Connection& db) {
-  db.script(std::string(kUpgrade) + kTablesOfThePast + kGoneByNow +
-            "PRAGMA user_version=" + std::to_string(kVersion));
+  if (one_number(db, "PRAGMA user_version") == 2)
+    db.script(std::string(kFrom2) + kTablesOfThePast + kGoneByNow);
+  db.script(kFrom3 + ("PRAGMA user_version=" + std::to_string(kVersion)));
 }
 
 void create_schema(Connection& db, ZoneClock& clock) {

@@ -59,8 +59,11 @@ class SqliteStore final : public Store {
   std::map<std::string, std::chrono::steady_clock::time_point, std::less<>> members_looked_;
 };
 
-// One answer per item; what fails alone fails for itself.
-std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items);
+// One answer per item; what fails alone fails for itself. The records are encoded before the lock is
+// taken.
+std::vector<std::string> encode_all(std::span<const Swap> items);
+std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
+                                      std::span<const std::string> encoded);
 
 // What retention takes in one transaction, for the audit; written by save().
 class PastBook {

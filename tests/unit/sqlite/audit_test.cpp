@@ -114,13 +114,13 @@ TEST_F(SqliteAudit, AZoneOfTheVersionBeforeIsUpgradedAndItsGapsAreForgiven) {
   publish(5);
   complete_all();
   { const Zone closed = std::move(zone_); }
-  damage(
-      "DELETE FROM log WHERE sequence IN (1, 3, 5); DELETE FROM ledger WHERE place > 0 AND"
-      " (place & 0x7ffffffffff) / 2 IN (1, 3, 5); DROP TABLE past; DROP TABLE gone;"
-      " ALTER TABLE queue ADD COLUMN past_completed INTEGER NOT NULL DEFAULT 0;"
-      " ALTER TABLE queue ADD COLUMN past_cancelled INTEGER NOT NULL DEFAULT 0;"
-      " ALTER TABLE queue ADD COLUMN past_duplicate INTEGER NOT NULL DEFAULT 0;"
-      " PRAGMA user_version = 2");
+  damage(std::string(kToVersion3) +
+         "DELETE FROM log WHERE sequence IN (1, 3, 5); DELETE FROM ledger WHERE place > 0 AND"
+         " (place & 0x7ffffffffff) / 2 IN (1, 3, 5); DROP TABLE past; DROP TABLE gone;"
+         " ALTER TABLE queue ADD COLUMN past_completed INTEGER NOT NULL DEFAULT 0;"
+         " ALTER TABLE queue ADD COLUMN past_cancelled INTEGER NOT NULL DEFAULT 0;"
+         " ALTER TABLE queue ADD COLUMN past_duplicate INTEGER NOT NULL DEFAULT 0;"
+         " PRAGMA user_version = 2");
   zone_ = Zone::open((folder_ / "zone.db").string(), {.create = false, .clock = clock_}).value();
   EXPECT_THAT(found(), IsEmpty());
   EXPECT_EQ(published(), 2U);

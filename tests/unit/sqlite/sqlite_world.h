@@ -126,6 +126,14 @@ inline void behind_its_back(const std::filesystem::path& path, const std::string
   sqlite3_close(db);
 }
 
+// Makes a file of this version one of version 3.
+inline constexpr const char* kToVersion3 =
+    "DROP INDEX ledger_due; ALTER TABLE ledger DROP COLUMN watched;"
+    "ALTER TABLE queue DROP COLUMN swept; ALTER TABLE queue DROP COLUMN lapse;"
+    "CREATE INDEX ledger_due ON ledger (qid, due) WHERE due IS NOT NULL;"
+    "CREATE INDEX ledger_alone ON ledger (qid, stamp) WHERE place < 0 AND state IN (5, 7);"
+    "PRAGMA user_version = 3;";
+
 // A pipe to say one thing over, from process to process.
 class Signal {
  public:
