@@ -170,11 +170,19 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       if (free.claims == 0 && !stop.stop_requested()) continue;
     }
     Result<Intake::Taken> taken = std::exchange(ahead, Intake::Taken{});
-    if (taken && taken->flights.empty()) {
-      if (stop.stop_requested()) return {};
-      taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
+    if (stop.stop_requested()) {
+      if (taken) give_back(std::move(taken->flights));
+      if (!alone_) hand_out({}, free);
+      return {};
     }
-    if (!alone_) end_intake(free);
+    if (taken && taken->flights.empty())
+      taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
+    const bool flies = taken && !taken->flights.empty();
+    if (!alone_) {
+      hand_out(taken ? std::move(taken->flights) : Flights{}, free);
+      std::lock_guard lock(*mutex_);
+      taking_in_ = false;
+    }
     if (!taken) {
       if (!taken.error().retryable) return taken.error();
       heard(taken.error());
@@ -182,20 +190,17 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       continue;
     }
     heard({});
-    if (taken->flights.empty()) {
+    if (!flies) {
       if (until != Until::empty || taken->delivered || stop.stop_requested()) continue;
       auto settled = all_settled();
       if (settled && *settled) return {};
       if (!settled && !settled.error().retryable) return settled.error();
       continue;
     }
-    if (!alone_) {
-      hand_out(std::move(taken->flights));
-      continue;
-    }
+    if (!alone_) continue;
     for (auto& flight : taken->flights) {
       const bool last = &flight == &taken->flights.back();
-      ahead = run_here(std::move(flight), last ? claims_on({1, 1}, stop) : std::nullopt);
+      ahead = run_here(std::move(flight), last ? std::optional(stop) : std::nullopt);
     }
   }
 }
@@ -205,12 +210,13 @@ Worker::Room Worker::wait_for_space(std::stop_token stop) {
   const Moment until = scheduler_.now() + kFollow;
   std::lock_guard lock(*mutex_);
   while (!stop.stop_requested()) {
-    // What is being recorded now is free in a moment: better one large claim than many small ones.
+    // What is being recorded now is free in a moment: better one large claim than many small ones. And
+    // a turn that claims takes what there is.
     const Room free = room();
     const bool soon_more = recording_ > 0 && free.claims < settings_.concurrency / 2;
     if (free.claims > 0 && claiming_ == 0 && !soon_more) {
       taking_in_ = true;
-      claiming_ = free.claims;
+      claiming_ += free.claims;
       return free;
     }
     if (scheduler_.now() >= until) break;
@@ -225,27 +231,23 @@ Worker::Room Worker::room() const {
   const std::size_t most = settings_.concurrency + static_cast<std::size_t>(queue_.window);
   const std::size_t unreported = in_flight_ + claiming_ - reported_.size() - recording_;
   if (unreported >= most || in_flight_ + claiming_ >= 2 * most) return {};
-  return {.claims = most - unreported,
+  return {.claims = std::min(most - unreported, 2 * most - in_flight_ - claiming_),
           .handlers = settings_.concurrency - std::min(settings_.concurrency, unreported)};
-}
-
-void Worker::end_intake(Room free) {
-  std::lock_guard lock(*mutex_);
-  taking_in_ = false;
-  claiming_ -= free.claims;
 }
 
 // What may be claimed in the commit of a record: nothing when slots must be held first.
 std::optional<IntakeRequest> Worker::claims_on(Room free, std::stop_token stop) {
-  if (free.claims == 0 || stop.stop_requested() || queue().max_running > 0) return std::nullopt;
+  if (free.claims == 0 || stop.stop_requested() || queue().max_running > 0 || !store_.turns())
+    return std::nullopt;
   return IntakeRequest{
       .limit = std::min(free.claims, kBatch), .handlers = free.handlers, .stop = std::move(stop)};
 }
 
-void Worker::hand_out(Flights flights) {
-  if (flights.empty()) return;
+// What was set aside for them is free again.
+void Worker::hand_out(Flights flights, Room set_aside) {
   for (const auto& flight : flights) keeper_.watch(*flight);
   std::lock_guard lock(*mutex_);
+  claiming_ -= set_aside.claims;
   in_flight_ += flights.size();
   for (auto& flight : flights) {
     if (no_more_)
@@ -254,6 +256,18 @@ void Worker::hand_out(Flights flights) {
       ready_.push_back(std::move(flight));
   }
   wake_handler();
+}
+
+// Claimed and not begun.
+void Worker::give_back(Flights flights) {
+  if (flights.empty()) return;
+  for (const auto& flight : flights) keeper_.watch(*flight);
+  {
+    std::lock_guard lock(*mutex_);
+    in_flight_ += flights.size();
+    recording_ += flights.size();
+  }
+  record(std::move(flights), {});
 }
 
 Result<Intake::Taken> Worker::next(Room free, Duration wait, std::stop_token stop) {
@@ -400,7 +414,7 @@ void Worker::run_handlers() {
 
 // One at a time needs no other thread: two hand-overs less per task.
 Result<Intake::Taken> Worker::run_here(std::unique_ptr<Flight> flight,
-                                       std::optional<IntakeRequest> claims) {
+                                       std::optional<std::stop_token> unless) {
   keeper_.watch(*flight);
   call(*flight);
   {
@@ -411,6 +425,11 @@ Result<Intake::Taken> Worker::run_here(std::unique_ptr<Flight> flight,
   }
   Flights one;
   one.push_back(std::move(flight));
+  std::optional<IntakeRequest> claims;
+  if (unless) {
+    follow_definition();  // it may have run for hours
+    claims = claims_on({.claims = 1, .handlers = 1}, std::move(*unless));
+  }
   Result<Intake::Taken> taken = Intake::Taken{};
   record(std::move(one), [&](std::span<const store::Swap> swaps) {
     if (!claims) return store_.swap(swaps);
@@ -493,18 +512,22 @@ void Worker::run_settler() {
     Flights flights = std::exchange(reported_, {});
     recording_ += flights.size();
     // In the same commit what is free now is claimed, unless the intake is at that.
-    const Room free = taking_in_ || ending_ ? Room{} : room();
+    Room free = taking_in_ || ending_ ? Room{} : room();
     claiming_ += free.claims;
     lock.unlock();
     auto request = claims_on(free, end_.get_token());
+    const auto end_turn = [&](Flights claimed) {
+      hand_out(std::move(claimed), std::exchange(free, Room{}));
+    };
+    if (!request) end_turn({});
     record(std::move(flights), [&](std::span<const store::Swap> swaps) {
       if (!request) return store_.swap(swaps);
       auto turned = intake_.turn(swaps, std::move(*request));
-      if (turned.taken) hand_out(std::move(turned.taken->flights));
+      end_turn(turned.taken ? std::move(turned.taken->flights) : Flights{});
       return std::move(turned.swapped);
     });
+    end_turn({});
     lock.lock();
-    claiming_ -= free.claims;
     space_->notify_all();
   }
 }
@@ -550,7 +573,9 @@ void Worker::record(Flights flights, const Swapper& first) {
       fail(std::move(error));
       return;
     }
-    done_->wait(scheduler_.now() + kStoreAway);
+    // Others who record, and handlers, ring as well.
+    const Moment again = scheduler_.now() + kStoreAway;
+    while (scheduler_.now() < again) done_->wait(again);
   }
 }
 

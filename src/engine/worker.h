@@ -54,9 +54,9 @@ class Worker {
   };
   Room wait_for_space(std::stop_token stop);
   Room room() const;
-  void end_intake(Room free);
   std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
-  void hand_out(Flights flights);
+  void hand_out(Flights flights, Room set_aside);
+  void give_back(Flights flights);
   Result<Intake::Taken> next(Room free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();
   void follow_definition();  // of the queue, which may be changed at any time
@@ -67,9 +67,9 @@ class Worker {
   // Run.
   void run_handlers();
   void wake_handler();
-  // Answers what was claimed with its record.
+  // Answers what was claimed with its record: nothing, unless there is a token and it is not stopped.
   Result<Intake::Taken> run_here(std::unique_ptr<Flight> flight,
-                                 std::optional<IntakeRequest> claims);
+                                 std::optional<std::stop_token> unless);
   void call(Flight& flight);
   // True: run the handler. Otherwise the probe's answer is the report, or has been recorded.
   bool ask_probe(Flight& flight, const Assignment& assignment);

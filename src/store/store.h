@@ -381,6 +381,7 @@ class Store : public Log, public Ledger, public Feed, public Meta {
   virtual Turned turn(std::span<const Swap> items, const Fetch&) {
     return {.swapped = swap(items)};
   }
+  virtual bool turns() const { return false; }  // whether turn() hands anything over
 
   // Reads only, and no more than a bounded part of the tasks unless `options` say deep.
   virtual Result<Examination> examine(const DoctorOptions&) { return Examination{}; }

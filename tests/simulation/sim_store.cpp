@@ -307,7 +307,12 @@ store::Store::Turned SimStore::turn(std::span<const store::Swap> items,
   if (fate == Fate::dies_before) return both(gone());
   if (fate == Fate::away || fate == Fate::half) return both(away());
   Turned turned = both(unknown());
-  if (fate != Fate::call_lost && fate != Fate::late) {
+  if (fate == Fate::late) {  // its claims are nobody's by then
+    zone_.later([&zone = zone_, &process = process_,
+                 copies = std::vector<store::Swap>(items.begin(), items.end())] {
+      static_cast<void>(swap_now(zone, process, copies));
+    });
+  } else if (fate != Fate::call_lost) {
     turned.swapped = undisturbed([&] { return swap_now(zone_, process_, items); });
     turned.delivered = undisturbed([&] { return fetch_now(request); });
     zone_.world.notify_all(zone_.changed);

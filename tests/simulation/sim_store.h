@@ -91,6 +91,7 @@ class SimStore final : public store::Store {
 
   std::vector<Result<store::Swapped>> swap(std::span<const store::Swap> items) override;
   Turned turn(std::span<const store::Swap> items, const store::Fetch& request) override;
+  bool turns() const override { return true; }
   std::vector<Result<std::optional<store::Stored>>> get(
       std::span<const store::Address> items) override;
 

@@ -75,6 +75,7 @@ class FaultyStore : public store::Store {
     if (fault) return unknown();
     return deliveries;
   }
+  bool turns() const override { return inner_->turns(); }
   // Both faults can hit it; one of the turn itself does so in the one commit.
   Turned turn(std::span<const store::Swap> items, const store::Fetch& request) override {
     const auto fault = begin(Seam::turn);

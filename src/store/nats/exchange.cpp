@@ -13,14 +13,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kWindow = 1024;           // questions under way at a time
-constexpr std::size_t kWorthAWrite = 64 << 10;  // bytes that have gathered
-constexpr int kBuffer = 256 << 10;              // bytes that are read at once
+constexpr std::size_t kWindow = 1024;      // questions under way at a time
+constexpr int kBuffer = 256 << 10;         // bytes that are read at once
 constexpr Duration kReconnectWait{2'000};  // how long a question waits for a server that is away
 constexpr Duration kConnectWait{5'000};
 constexpr Duration kWriteWait{5'000};
-constexpr std::size_t kAbout = 400;  // bytes of a message beside its data
-constexpr int kNobody = 503;         // the server's word for a question that nobody takes
 constexpr int kPingsOut = 2;
 constexpr std::int64_t kFirstReconnect = 100;  // ms; later ones wait longer
 constexpr std::int64_t kLastReconnect = 2'000;
@@ -89,37 +86,10 @@ void Bell::wait_until(std::uint64_t seen, steady_clock::time_point until,
   rung_.wait_until(lock, stop, until, [&] { return rings_ != seen; });
 }
 
-// A subscription whose callback is known to be over when it is destroyed; or without one, for who
-// looks himself.
+// A subscription whose callback is known to be over when it is destroyed.
 class Exchange::Subscription final : public Exchange::Listener {
  public:
   using Heard = std::function<void(Message)>;
-  static Result<std::unique_ptr<Subscription>> open(natsConnection* connection,
-                                                    const std::string& subject) {
-    auto made = std::unique_ptr<Subscription>(new Subscription({}));
-    natsSubscription* raw = nullptr;
-    natsStatus status = natsConnection_SubscribeSync(&raw, connection, subject.c_str());
-    if (status != NATS_OK) return unreachable(status);
-    made->handle_.reset(raw);
-    status = natsSubscription_SetPendingLimits(raw, -1, -1);
-    if (status != NATS_OK) return unreachable(status);
-    return made;
-  }
-  // Calls `came` for each message, or `nobody` when the server says that nobody takes a question:
-  // nats.c keeps to itself which one.
-  template <class Came, class Nobody>
-  void drain(Came came, Nobody nobody) {
-    while (true) {
-      natsMsg* raw = nullptr;
-      const natsStatus status = natsSubscription_NextMsg(&raw, handle_.get(), 0);
-      if (status == NATS_OK)
-        came(Message(MessageHandle(raw)));
-      else if (status == NATS_NO_RESPONDERS)
-        nobody();
-      else
-        return;
-    }
-  }
   static Result<std::unique_ptr<Subscription>> open(natsConnection* connection,
                                                     const std::string& subject, Heard heard) {
     auto made = std::unique_ptr<Subscription>(new Subscription(std::move(heard)));
@@ -224,13 +194,6 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   if (auto applied = apply(address.login, tls, raw_options); !applied) return applied.error();
   const auto prefix = inbox_of(address.login);
   if (!prefix) return prefix.error();
-  // OpenSSL does not let a write that met a full socket be repeated with more.
-  if (!tls) made->loop_ = std::make_unique<SocketLoop>();
-  if (!tls && made->loop_->attach_to(raw_options) != NATS_OK)
-    return Error{.code = Code::store_unusable,
-                 .message =
-                     "the system gives no event descriptor; nothing was done: raise the limit "
-                     "of open files (ulimit -n)"};
   natsConnection* raw = nullptr;
   if (status = natsConnection_Connect(&raw, raw_options); status != NATS_OK) {
     made->closed_ = true;
@@ -244,13 +207,13 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   const std::string_view unique = inbox;
   made->inbox_ = *prefix + std::string(unique.substr(unique.rfind('.')));
   natsInbox_Destroy(inbox);
-  auto subscribed = made->subscribe(made->inbox_ + ".*", [self = made.get()](Message message) {
-    const std::lock_guard lock(self->mutex_);
-    self->receive(std::move(message));
-  });
+  auto subscribed =
+      Subscription::open(raw, made->inbox_ + ".*", [self = made.get()](Message message) {
+        const std::lock_guard lock(self->mutex_);
+        self->receive(std::move(message));
+      });
   if (!subscribed) return subscribed.error();
   made->inbox_subscription_ = std::move(*subscribed);
-  if (made->loop_) made->loop_->start(raw, [self = made.get()] { self->receive_all(); });
   // A server that does not permit it says so before it answers this.
   const char* violation = nullptr;
   if (status = natsConnection_FlushTimeout(raw, kConnectWait.count()); status != NATS_OK)
@@ -260,15 +223,7 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   return made;
 }
 
-Result<std::unique_ptr<Exchange::Subscription>> Exchange::subscribe(
-    const std::string& subject, std::function<void(Message)> heard) {
-  if (loop_) return Subscription::open(connection_.get(), subject);
-  return Subscription::open(connection_.get(), subject, std::move(heard));
-}
-
 Exchange::~Exchange() {
-  flush();
-  if (loop_) loop_->stop();
   inbox_subscription_.reset();
   {
     // Callbacks go through the list until the connection is closed; who waits for them must not hold
@@ -304,12 +259,7 @@ bool Exchange::send(const Outgoing& message, const std::string& reply, Use use) 
   const MessageHandle handle(raw);
   for (const auto& [name, value] : message.headers)
     if (natsMsgHeader_Set(raw, name.c_str(), value.c_str()) != NATS_OK) return false;
-  const SocketLoop::Gathering gathering;
   return natsConnection_PublishMsg(connection_.get(), raw) == NATS_OK;
-}
-
-void Exchange::flush() {
-  if (loop_) loop_->flush();
 }
 
 void Exchange::wait_for_connection(steady_clock::time_point until, Use use) {
@@ -372,7 +322,6 @@ void Exchange::connection_lost() {
     const std::lock_guard lock(mutex_);
     connected_ = false;
     note_may_send();
-    nobody_takes_ = 0;
     lost_at_ = steady_clock::now();
     if (log_ && !closing_) line = "connection to " + server_ + " lost; trying again";
     for (const auto& [first, burst] : bursts_)
@@ -453,39 +402,6 @@ void Exchange::heard_violation(std::string_view text) {
   for (const auto& bell : bells) bell->ring();
 }
 
-// On the loop's thread.
-void Exchange::receive_all() {
-  Rung rung;
-  {
-    const std::lock_guard lock(mutex_);
-    inbox_subscription_->drain([&](Message message) { receive(std::move(message)); },
-                               [&] { ++nobody_takes_; });
-    if (nobody_takes_ > 0) end_untaken();
-    for (PullInbox& inbox : pull_inboxes_)
-      if (inbox.subscription)
-        inbox.subscription->drain(
-            [&](Message message) { receive_pulled(inbox, std::move(message), rung); },
-            [&] { end_pull(inbox, kNobody, rung); });
-  }
-  ring(std::move(rung));
-}
-
-// With mutex_ held. Each question has one answer: when no more are open than the server said that
-// nobody takes, it meant those.
-void Exchange::end_untaken() {
-  std::size_t open = 0;
-  for (const auto& [first, burst] : bursts_) open += burst->sent - burst->done;
-  if (open > nobody_takes_) return;
-  nobody_takes_ = 0;
-  for (const auto& [first, burst] : bursts_)
-    for (std::size_t i = 0; i < burst->sent; ++i) {
-      if (burst->ended[i]) continue;
-      burst->answers[i].kind = Answer::Kind::answered;
-      burst->answers[i].status = kNobody;
-      burst->end(i);
-    }
-}
-
 void Exchange::ring(Rung rung) {
   std::sort(rung.bells.begin(), rung.bells.end());
   rung.bells.erase(std::unique(rung.bells.begin(), rung.bells.end()), rung.bells.end());
@@ -516,47 +432,21 @@ void Exchange::receive(Message message) {
 }
 
 void Exchange::wait_for(Burst& burst, std::size_t enough, steady_clock::time_point deadline) {
-  flush();
   std::unique_lock lock(mutex_);
   burst.enough = enough;
   burst.woken.wait_until(lock, deadline, [&] { return burst.done >= enough; });
 }
 
-// A server that stopped reading is not sent more than it may read some day.
-class Exchange::Sending {
- public:
-  Sending(Exchange& exchange, steady_clock::time_point deadline, Use use)
-      : exchange_(exchange), deadline_(deadline), use_(use) {}
-
-  bool send(const Outgoing& message, const std::string& reply) {
-    if (stuck_ || !exchange_.send(message, reply, use_)) return false;
-    gathered_ += message.data.size() + kAbout;
-    if (gathered_ < kWorthAWrite) return true;
-    gathered_ = 0;
-    stuck_ = exchange_.loop_ && !exchange_.loop_->flush_most(deadline_);
-    return true;
-  }
-
- private:
-  Exchange& exchange_;
-  const steady_clock::time_point deadline_;
-  const Use use_;
-  std::size_t gathered_{};
-  bool stuck_ = false;
-};
-
 void Exchange::send_all(Burst& burst, steady_clock::time_point deadline, Use use) {
   const std::string inbox = inbox_ + ".";
-  Sending sending(*this, deadline, use);
   for (std::size_t i = 0; i < burst.questions.size(); ++i) {
     if (i >= kWindow && i % (kWindow / 2) == 0) wait_for(burst, i - kWindow / 2, deadline);
     burst.sent = i + 1;
-    if (sending.send(burst.questions[i], inbox + std::to_string(burst.first + i))) continue;
+    if (send(burst.questions[i], inbox + std::to_string(burst.first + i), use)) continue;
     const std::lock_guard lock(mutex_);
     burst.answers[i].kind = Answer::Kind::unsent;
     burst.answers[i].denied = closed_why_;
     if (!burst.ended[i]) burst.end(i);
-    if (nobody_takes_ > 0) end_untaken();
   }
 }
 
@@ -566,9 +456,8 @@ std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> before,
   if (questions.empty()) return {};
   const auto deadline = steady_clock::now() + wait;
   wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait), use);
-  Sending sending(*this, deadline, use);
   for (const Outgoing& message : before) {
-    if (sending.send(message, {})) continue;
+    if (send(message, {}, use)) continue;
     std::vector<Answer> unsent(questions.size());
     for (Answer& answer : unsent) answer.kind = Answer::Kind::unsent;
     return unsent;
@@ -592,7 +481,6 @@ void Exchange::begin(Burst& burst) {
 std::vector<Exchange::Answer> Exchange::end(Burst& burst) {
   const std::lock_guard lock(mutex_);
   bursts_.erase(burst.first);
-  if (nobody_takes_ > 0) end_untaken();
   return std::move(burst.answers);
 }
 
@@ -611,7 +499,6 @@ Exchange::Asked::Asked(Exchange& exchange, Outgoing question, Duration wait)
   burst.many = true;
   exchange_.begin(burst);
   exchange_.send_all(burst, question_->deadline, Use::ordinary);
-  if (!SocketLoop::Gathering::here()) exchange_.flush();
 }
 
 Exchange::Asked::Asked(Asked&&) noexcept = default;
@@ -650,7 +537,6 @@ void Exchange::tell(const std::string& subject, std::string data) {
 
 void Exchange::tell(std::span<const Outgoing> messages) {
   for (const Outgoing& message : messages) send(message, {});
-  if (!SocketLoop::Gathering::here()) flush();
 }
 
 std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
@@ -668,14 +554,15 @@ std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
     inbox->subject = inbox_ + ".pull." + std::to_string(++last_slot_);
     inbox->slot = slot;
   }
-  auto subscribed = subscribe(inbox->subject + ".*", [this, inbox](Message message) {
-    Rung rung;
-    {
-      const std::lock_guard lock(mutex_);
-      receive_pulled(*inbox, std::move(message), rung);
-    }
-    ring(std::move(rung));
-  });
+  auto subscribed =
+      Subscription::open(connection_.get(), inbox->subject + ".*", [this, inbox](Message message) {
+        Rung rung;
+        {
+          const std::lock_guard lock(mutex_);
+          receive_pulled(*inbox, std::move(message), rung);
+        }
+        ring(std::move(rung));
+      });
   if (!subscribed) {
     const std::lock_guard lock(mutex_);
     pull_inboxes_.remove_if([&](const PullInbox& each) { return &each == inbox; });
@@ -699,10 +586,7 @@ std::shared_ptr<Slot> Exchange::pull(const Outgoing& question, std::size_t wante
     slot->bell = std::move(bell);
     slot->number = ++last_slot_;
   }
-  if (send(question, inbox->subject + "." + std::to_string(slot->number))) {
-    if (!SocketLoop::Gathering::here()) flush();
-    return slot;
-  }
+  if (send(question, inbox->subject + "." + std::to_string(slot->number))) return slot;
   const std::lock_guard lock(mutex_);
   if (inbox->slot == slot) inbox->slot.reset();
   return nullptr;

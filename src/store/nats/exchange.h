@@ -4,7 +4,7 @@
 // subject that it was published on: so every pull that is under way has an inbox to itself, which the
 // next one uses again.
 //
-// A burst of questions is one write to the socket, and who asked is woken when all are answered.
+// Who asked a burst of questions is woken when all are answered.
 //
 // Nothing is kept for a server that is away: what could not be sent is known not to have happened,
 // what was sent and not answered is unknown. What the server's permissions forbid it does not answer
@@ -28,7 +28,6 @@
 #include "once/result.h"
 #include "once/zone.h"
 #include "store/nats/handles.h"
-#include "store/nats/socket_loop.h"
 
 namespace once::store::nats {
 
@@ -104,20 +103,6 @@ class Exchange {
   // Without an answer; lost when nobody listens or the server is away.
   void tell(const std::string& subject, std::string data = {});
   void tell(std::span<const Outgoing> messages);
-  // While one of these lives, what its thread sends goes out with the next question that it asks, or
-  // in the end.
-  class Together {
-   public:
-    explicit Together(Exchange& exchange) : exchange_(exchange) {}
-    ~Together() { exchange_.flush(); }
-    Together(const Together&) = delete;
-    Together& operator=(const Together&) = delete;
-
-   private:
-    Exchange& exchange_;
-    SocketLoop::Gathering gathering_;
-  };
-
   // For pulls: answers come until `wanted` or a last word. null: it could not be sent.
   std::shared_ptr<Slot> pull(const Outgoing& question, std::size_t wanted,
                              std::shared_ptr<Bell> bell);
@@ -153,7 +138,6 @@ class Exchange {
 
  private:
   class Subscription;
-  class Sending;
   Exchange() = default;
 
   struct PullInbox {
@@ -184,12 +168,8 @@ class Exchange {
   void send_all(Burst& burst, std::chrono::steady_clock::time_point deadline, Use use);
   void wait_for(Burst& burst, std::size_t enough, std::chrono::steady_clock::time_point deadline);
 
-  // `heard` is called where no loop looks for what came.
-  Result<std::unique_ptr<Subscription>> subscribe(const std::string& subject,
-                                                  std::function<void(Message)> heard);
   std::pair<PullInbox*, std::shared_ptr<Slot>> free_inbox();
   bool send(const Outgoing& message, const std::string& reply, Use use = Use::ordinary);
-  void flush();
   void wait_for_connection(std::chrono::steady_clock::time_point until, Use use = Use::ordinary);
   bool may_send(Use use) const;
   void note_may_send();
@@ -198,11 +178,9 @@ class Exchange {
     std::vector<std::shared_ptr<Bell>> bells{};
     std::vector<std::string> give_back{};
   };
-  void receive_all();
   void receive(Message message);
   void receive_pulled(PullInbox& inbox, Message message, Rung& rung);
   void end_pull(PullInbox& inbox, int status, Rung& rung);
-  void end_untaken();
   void ring(Rung rung);
   void connection_lost();
   void connection_back();
@@ -212,7 +190,6 @@ class Exchange {
   void end_denied(Slot& slot, std::string_view text, std::vector<std::shared_ptr<Bell>>& bells);
 
   std::function<void(std::string_view)> log_;
-  std::unique_ptr<SocketLoop> loop_;  // none: nats.c reads and writes by itself
   ConnectionHandle connection_;
   std::string inbox_;
   std::unique_ptr<Subscription> inbox_subscription_;
@@ -223,7 +200,6 @@ class Exchange {
   std::condition_variable changed_;         // connected_, admitted_, closed_
   std::map<std::uint64_t, Burst*> bursts_;  // by first number
   std::list<PullInbox> pull_inboxes_;
-  std::size_t nobody_takes_{};  // questions of those that the server said so of
   std::uint64_t last_slot_{};
   bool connected_ = true;
   bool closing_ = false;

@@ -19,7 +19,8 @@ constexpr Duration kLongestWait{std::chrono::hours{24 * 365}};
 constexpr Duration kHears{10'000};  // at the latest, of what is in its stream, a new consumer
 constexpr Duration kCounts{2'000};  // the same, and has counted it
 constexpr Duration kInsists{500};
-constexpr Duration kNotNow{200};  // until one that may not be handed over again is offered
+constexpr Duration kStillKnown{100};  // what a queue is, since the server said so
+constexpr Duration kNotNow{200};      // until one that may not be handed over again is offered
 
 // A handle names what is to be answered: reply subjects, those of orders with a mark; before them,
 // on a stream of others', the note of its message.
@@ -195,6 +196,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
     parcels.clear();
     static_cast<void>(answer(std::move(answers)));
   };
+  steady_clock::time_point known_at{};  // what the queue is
   while (true) {
     const std::uint64_t rings = bell->rings();
     const std::uint64_t news = zone_->news;
@@ -204,7 +206,6 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
     if (!queue || parcels.empty() || news != heard) {
       // The pulls go out with the question what the queue is now: that is one round trip.
       const auto last = remembered(request.queue);
-      const Exchange::Together together(*zone_->exchange);
       if (request.wait > Duration{0} && parcels.empty() && request.limit > 0 && last &&
           is_open(*last))
         under_way.pulls = std::make_unique<Pulls>(begin_pulls(*last, request));
@@ -212,6 +213,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
       if (!known) return known.error();
       queue = std::move(*known);
       heard = news;
+      known_at = steady_clock::now();
       definitions = Definitions::known;
       if (under_way.pulls && under_way.pulls->consumer != queue->consumer()) under_way.abandon();
     }
@@ -248,6 +250,8 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
         return std::vector<Delivery>{};
       }
       const bool some = !parcels.empty();
+      if (zone_->news != heard || steady_clock::now() - known_at > kStillKnown)
+        definitions = Definitions::ask;
       auto deliveries = hand_over(*queue, request, std::exchange(parcels, {}), definitions);
       if (!deliveries || !deliveries->empty()) return deliveries;
       if (some) continue;  // all put off: there may be more behind them

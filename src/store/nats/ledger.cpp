@@ -178,10 +178,13 @@ Jet::Burst NatsStore::write_records(std::span<const Outgoing> records,
                    singly);
   }
   zone_->record_batches.took(true, together.size(), since(begun));
-  if (singly.empty() && burst.last.size() == definitions.size()) return burst;
+  // A batch that could not be sent has asked nothing.
+  const bool asked = burst.last.size() == definitions.size() &&
+                     std::all_of(burst.last.begin(), burst.last.end(),
+                                 [](const auto& each) { return static_cast<bool>(each); });
+  if (singly.empty() && asked) return burst;
   std::vector<Outgoing> rest;
   for (const std::size_t i : singly) rest.push_back(records[i]);
-  const bool asked = burst.last.size() == definitions.size();
   const auto begun_singly = std::chrono::steady_clock::now();
   auto one_by_one = zone_->jet.publish(rest, zone_->subjects.meta_stream(),
                                        asked ? std::span<const std::string>{} : definitions);

@@ -63,7 +63,6 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
     if (firsts.try_emplace(items[i].id, i).second) open.push_back(i);
 
   // Which queues there are is asked in one burst with the first append.
-  const Exchange::Together in_one_burst(*zone_->exchange);
   auto asked_queues = begin_all_known();
 
   const std::size_t most = zone_->exchange->max_payload();

@@ -82,8 +82,8 @@ void sweep(WriteTransaction& transaction, const KnownQueue& queue, std::int64_t 
            std::int64_t to) {
   transaction.db()
       .query(
-          "UPDATE ledger SET watched = 1 WHERE place > ?1 AND place <= ?2 AND state = 2"
-          " AND watched = 0")
+          "UPDATE ledger SET watched = 1 WHERE place > ?1 AND place <= ?2 AND watched = 0"
+          " AND due IS NOT NULL")
       .bind(place_of(queue.qid, {static_cast<std::uint64_t>(from)}, true),
             place_of(queue.qid, {static_cast<std::uint64_t>(to)}, true))
       .run();
@@ -205,14 +205,17 @@ class HandOver {
     if (deliveries_.size() >= request_.limit) return;
     std::int64_t cursor = 0;
     std::int64_t tail = 0;
+    bool none_unwatched = false;
     {
-      Query query = transaction_.db().query("SELECT cursor, tail FROM queue WHERE qid = ?1");
+      Query query = transaction_.db().query("SELECT cursor, tail, lapse FROM queue WHERE qid = ?1");
       if (query.bind(queue_.qid).step()) {
         cursor = query.integer(0);
         tail = query.integer(1);
+        none_unwatched = query.null(2);
       }
     }
     if (cursor >= tail) return;
+    if (none_unwatched) transaction_.tally(queue_).swept = cursor;
     const bool without_rows = queue_.by_id() && no_rows_between(cursor, tail);
     const bool ordered = orders_after(cursor);
     TopicFilter wanted(queue_.definition);
@@ -296,7 +299,7 @@ class HandOver {
     if (at) {
       spot.emplace(known.without_rows ? free_spot(queue_, *at)
                                       : find_spot(transaction_.db(), queue_, *at));
-      spot->fresh = known.fresh;
+      spot->fresh = known.fresh && (!spot->place || sequence_at(*spot->place) == sequence);
       if (spot->place && sequence_at(*spot->place) == sequence) rows = spot->rows;
     }
     if (!rows) rows = read_rows(transaction_.db(), queue_, sequence);
@@ -389,7 +392,9 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
   std::int64_t swept = 0;
   std::int64_t cursor = 0;
   {
-    Query query = transaction.db().query("SELECT swept, cursor FROM queue WHERE qid = ?1");
+    // Without a lapse there is no such claim.
+    Query query = transaction.db().query(
+        "SELECT swept, cursor FROM queue WHERE qid = ?1 AND lapse IS NOT NULL");
     if (!query.bind(queue.qid).step()) return;
     swept = query.integer(0);
     cursor = query.integer(1);
@@ -408,7 +413,7 @@ Store::Turned SqliteStore::turn(std::span<const Swap> items, const Fetch& reques
   });
   if (turned) return std::move(*turned);
   const Error& error = turned.error();
-  if (error.in_doubt)
+  if (error.in_doubt || error.retryable)
     return {.swapped = std::vector<Result<Swapped>>(items.size(), error), .delivered = error};
   // What keeps claims from being made keeps nobody from recording what was done.
   return {.swapped = swap(items), .delivered = error};
@@ -494,7 +499,8 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
     // keeps the read short.
     Query query = db.query(
         "SELECT l.sequence, l.topic, l.stage, p.due IS NOT NULL, g.place IS NOT NULL, g.due IS NOT"
-        " NULL, g.state, p.first = 1 FROM (SELECT sequence, topic, stage FROM log WHERE sequence > "
+        " NULL AND (g.watched = 1 OR l.sequence > (SELECT swept FROM queue WHERE qid = ?1)), "
+        "g.state, p.first = 1 FROM (SELECT sequence, topic, stage FROM log WHERE sequence > "
         "?2"
         "  AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1) ORDER BY sequence LIMIT ?3) l"
         " LEFT JOIN pending p ON p.qid = ?1 AND p.sequence = l.sequence"

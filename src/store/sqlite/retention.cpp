@@ -89,52 +89,53 @@ void drop_records(WriteTransaction& transaction, PastBook& past, const Aged& ent
       .run();
 }
 
-// Forgets records of a ledger alone, of those made after the one at `from` (zero: of all), the oldest
-// first. Answers how far it came; zero: that was all.
-Place retire_alone(WriteTransaction& transaction, const KnownQueue& queue, const Retention& ages,
-                   Place from, Retired& retired) {
-  Connection& db = transaction.db();
-  struct Ripe {
-    LedgerRow row{};
-    std::string key{};
-  };
-  std::vector<Ripe> ripe;
+// Records of a ledger alone that may be forgotten, among the next so many made after the one at `from`
+// (zero: of all). Answers how far it came; zero: that was all.
+Place ripe_alone(ReadTransaction& transaction, const KnownQueue& queue, const Retention& ages,
+                 Place from, std::vector<Place>& ripe) {
+  Query query = transaction.db().query(
+      "SELECT place, state, stamp, qid = ?1 FROM ledger WHERE place < ?2 ORDER BY place DESC"
+      " LIMIT ?3");
+  query.bind(queue.qid, from, kAloneAtOnce);
   std::int64_t looked = 0;
-  {
-    Query query = db.query(
-        "SELECT g.place, g.state, g.stamp, g.key, g.qid = ?1 AND g.state IN (5, 7)"
-        " AND EXISTS (SELECT 1 FROM keys k WHERE k.qid = ?1 AND k.kind = 0"
-        "  AND k.key = g.key AND k.place = g.place)"
-        " FROM ledger g WHERE g.place < ?2 ORDER BY g.place DESC LIMIT ?3");
-    query.bind(queue.qid, from, kAloneAtOnce);
-    while (query.step()) {
-      ++looked;
-      from = query.integer(0);
-      if (query.integer(4) == 0) continue;
-      const core::Standing standing{.state = static_cast<State>(query.integer(1)),
-                                    .since = store_time(query.integer(2))};
-      if (core::may_forget_alone(standing, ages, transaction.now()))
-        ripe.push_back({{.place = from, .state = standing.state, .stamp = standing.since},
-                        std::string(query.bytes(3))});
-    }
-  }
-  PastBook past;
-  for (const Ripe& record : ripe) {
-    Row row;
-    show_record(db, record.row, transaction.holders(), row);
-    past.take_records(queue, row, transaction.now());
-    db.query("DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key = ?2")
-        .bind(queue.qid, std::string_view(record.key))
-        .run();
-    db.query("DELETE FROM ledger WHERE place = ?1").bind(record.row.place).run();
-    --transaction.tally(queue).states[static_cast<std::size_t>(record.row.state)];
-  }
-  if (!ripe.empty()) {
-    transaction.tally(queue).changed = true;
-    past.save(db);
-    retired.records += ripe.size();
+  for (; query.step(); ++looked) {
+    from = query.integer(0);
+    const core::Standing standing{.state = static_cast<State>(query.integer(1)),
+                                  .since = store_time(query.integer(2))};
+    if (query.integer(3) != 0 && core::may_forget_alone(standing, ages, transaction.now()))
+      ripe.push_back(from);
   }
   return looked < kAloneAtOnce ? 0 : from;
+}
+
+void forget_alone(WriteTransaction& transaction, PastBook& past, const KnownQueue& queue,
+                  const Retention& ages, Place place, Retired& retired) {
+  Connection& db = transaction.db();
+  LedgerRow lone{.place = place};
+  std::string key;
+  {
+    // The names of lone records are no such keys.
+    Query query = db.query(
+        "SELECT g.state, g.stamp, g.key FROM ledger g JOIN keys k ON k.qid = ?1 AND k.kind = 0"
+        " AND k.key = g.key AND k.place = g.place WHERE g.place = ?2");
+    if (!query.bind(queue.qid, place).step()) return;
+    lone.state = static_cast<State>(query.integer(0));
+    lone.stamp = store_time(query.integer(1));
+    key = query.bytes(2);
+  }
+  if (!core::may_forget_alone({.state = lone.state, .since = lone.stamp}, ages, transaction.now()))
+    return;
+  Row row;
+  show_record(db, lone, transaction.holders(), row);
+  past.take_records(queue, row, transaction.now());
+  db.query("DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key = ?2")
+      .bind(queue.qid, std::string_view(key))
+      .run();
+  db.query("DELETE FROM ledger WHERE place = ?1").bind(place).run();
+  Tally& tally = transaction.tally(queue);
+  tally.changed = true;
+  --tally.states[static_cast<std::size_t>(lone.state)];
+  ++retired.records;
 }
 
 void forget_id(WriteTransaction& transaction, PastBook& past, const Aged& entry) {
@@ -196,13 +197,25 @@ Result<Retired> SqliteStore::retire_ledgers() {
   for (const std::string& name : *alone) {
     Place from = 0;
     do {
-      const auto next = database_->write([&](WriteTransaction& transaction) {
+      std::vector<Place> ripe;
+      const auto next = database_->read([&](ReadTransaction& transaction) {
         const KnownQueue* queue = transaction.queues().find(name);
-        if (!queue || !queue->alone()) return Place{0};
-        return retire_alone(transaction, *queue, load_retention(transaction.db()), from, retired);
+        if (!queue) return Place{0};
+        return ripe_alone(transaction, *queue, load_retention(transaction.db()), from, ripe);
       });
       if (!next) return next.error();
       from = *next;
+      if (ripe.empty()) continue;
+      const auto forgotten = database_->write([&](WriteTransaction& transaction) {
+        const KnownQueue* queue = transaction.queues().find(name);
+        if (!queue || !queue->alone()) return;
+        const Retention ages = load_retention(transaction.db());
+        PastBook past;
+        for (const Place place : ripe)
+          forget_alone(transaction, past, *queue, ages, place, retired);
+        past.save(transaction.db());
+      });
+      if (!forgotten) return forgotten.error();
     } while (from != 0);
   }
   return retired;

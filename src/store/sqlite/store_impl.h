@@ -27,6 +27,7 @@ class SqliteStore final : public Store {
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
   Turned turn(std::span<const Swap> items, const Fetch& request) override;
+  bool turns() const override { return true; }
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;

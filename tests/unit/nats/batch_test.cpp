@@ -90,25 +90,5 @@ TEST_F(NatsBatch, ABatchWithoutAnAnswerIsFoundAgainByItsNonces) {
   EXPECT_EQ(messages(), 301U);
 }
 
-TEST_F(NatsBatch, AServerThatStoppedReadingIsNotSentMoreThanItMayTakeSomeDay) {
-  reopen(500ms);
-  publish("before");
-  std::vector<Append> items;
-  for (int i = 0; i < 40; ++i)
-    items.push_back(task("task-" + std::to_string(i), '"' + std::string(1 << 20, 'x') + '"'));
-  server().pause();
-  std::size_t unsent = 0;
-  for (const auto& lost : store().append(items)) {
-    ASSERT_FALSE(lost);
-    unsent += lost.error().in_doubt ? 0 : 1;
-  }
-  EXPECT_GT(unsent, 0U) << "of some it is known that they never went out";
-  server().resume();
-  reopen(30s);
-  for (const auto& again : store().append(items))
-    EXPECT_EQ(again.value().verdict, AppendVerdict::accepted);
-  EXPECT_EQ(messages(), 41U);
-}
-
 }  // namespace
 }  // namespace once::store::nats
