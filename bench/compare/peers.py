@@ -126,9 +126,9 @@ RECIPE = dict(
 
 PEERS = {
     "once-sqlite": Peer(
-        "Once, SQLite", lambda: servers.none, "once", 256, latency_concurrency=16,
+        "Once, SQLite", lambda: servers.none, "once", 512, latency_concurrency=16,
         version=lambda: f"SQLite {sqlite3.sqlite_version}",
-        settings="WAL, synchronous FULL (the only setting); batches of 500, or 256 threads; 256 handlers, 16 for latency",
+        settings="WAL, synchronous FULL (the only setting); batches of 500, or 256 threads; 512 handlers, 16 for latency",
         killed="in-doubt policy `retry`, and again with `hold`", policies=("retry", "hold")),
     "once-nats": Peer(
         "Once, JetStream", on_nats(""), durable=False, **ONCE_ON_NATS,
