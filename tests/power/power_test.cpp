@@ -39,7 +39,7 @@ TEST_P(Power, WhatWasToldStandsAfterEachCut) {
 // Cuts come in every kind of operation, also while the log is put into the database and deleted.
 TEST(PowerCuts, AreSpreadOverEveryKindOfOperation) {
   std::map<std::string, int> cuts;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed)
+  for (std::uint64_t seed = 1; seed <= 16; ++seed)
     for (const auto& [where, count] : live({.seed = seed}).cuts) cuts[where] += count;
   for (const char* const where :
        {"write of zone.db-wal", "sync of zone.db-wal", "write of zone.db", "sync of zone.db"})
