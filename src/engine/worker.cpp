@@ -212,7 +212,7 @@ Worker::Room Worker::wait_for_space(std::stop_token stop) {
   while (!stop.stop_requested()) {
     // What is being recorded now is free in a moment: better one large claim than many small ones. And
     // a turn that claims takes what there is.
-    const Room free = room();
+    const Room free = room(0);
     const bool soon_more = recording_ > 0 && free.claims < settings_.concurrency / 2;
     if (free.claims > 0 && claiming_ == 0 && !soon_more) {
       taking_in_ = true;
@@ -225,13 +225,14 @@ Worker::Room Worker::wait_for_space(std::stop_token stop) {
   return {};
 }
 
-// With mutex_ held. What has been reported and waits to be recorded takes no handler any more; but
-// it is no more than as many again, so that a killed worker leaves few in doubt.
-Worker::Room Worker::room() const {
+// With mutex_ held. No more is claimed and unsettled than there are handlers (and the window): that is
+// what a killed worker leaves in doubt. `settling` are settled by the commit that claims.
+Worker::Room Worker::room(std::size_t settling) const {
   const std::size_t most = settings_.concurrency + static_cast<std::size_t>(queue_.window);
+  const std::size_t unsettled = in_flight_ + claiming_ - settling;
   const std::size_t unreported = in_flight_ + claiming_ - reported_.size() - recording_;
-  if (unreported >= most || in_flight_ + claiming_ >= 2 * most) return {};
-  return {.claims = std::min(most - unreported, 2 * most - in_flight_ - claiming_),
+  if (unsettled >= most) return {};
+  return {.claims = most - unsettled,
           .handlers = settings_.concurrency - std::min(settings_.concurrency, unreported)};
 }
 
@@ -512,7 +513,7 @@ void Worker::run_settler() {
     Flights flights = std::exchange(reported_, {});
     recording_ += flights.size();
     // In the same commit what is free now is claimed, unless the intake is at that.
-    Room free = taking_in_ || ending_ ? Room{} : room();
+    Room free = taking_in_ || ending_ ? Room{} : room(flights.size());
     claiming_ += free.claims;
     lock.unlock();
     auto request = claims_on(free, end_.get_token());

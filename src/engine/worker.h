@@ -53,7 +53,7 @@ class Worker {
     std::size_t handlers = 0;  // that can start at once
   };
   Room wait_for_space(std::stop_token stop);
-  Room room() const;
+  Room room(std::size_t settling) const;
   std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
   void hand_out(Flights flights, Room set_aside);
   void give_back(Flights flights);
