@@ -3,6 +3,7 @@
 #include "core/decide.h"
 #include "engine/housekeeper.h"
 #include "once/once.h"
+#include "support/eventually.h"
 #include "unit/nats/nats_world.h"
 
 namespace once::store::nats {
@@ -56,9 +57,7 @@ class NatsForeign : public NatsWorld, public ::testing::WithParamInterface<const
   Zone& zone() { return *zone_; }
   // In the stream, once they are so many: acknowledgements are not awaited.
   std::uint64_t messages_left(std::uint64_t expected) {
-    const auto deadline = std::chrono::steady_clock::now() + 30s;
-    while (stranger().messages("ORDERS") != expected && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(5ms);
+    testing::eventually([&] { return stranger().messages("ORDERS") == expected; }, 30s);
     return stranger().messages("ORDERS");
   }
   bool is_work_queue() const { return std::string_view(GetParam()) == "workqueue"; }
