@@ -96,8 +96,7 @@ void NatsServer::start() {
   const std::string log = folder_ / "log";
   std::ofstream(configuration) << "listen: 127.0.0.1:" << port_ << "\nmax_payload: 8MB\n"
                                << "ports_file_dir: \"" << folder_.path().string() << "\"\n"
-                               << "jetstream { store_dir: \"" << (folder_ / "data").string()
-                               << "\" }\n"
+                               << "jetstream { store_dir: \"" << data().string() << "\" }\n"
                                << more_ << "\n";
   const std::string file = file_;
   const pid_t test = getpid();
@@ -150,7 +149,7 @@ void NatsServer::pause() {
   waitpid(process_, nullptr, WUNTRACED);  // a signal takes a moment
 }
 void NatsServer::resume() { ::kill(process_, SIGCONT); }
-void NatsServer::wipe() { std::filesystem::remove_all(folder_ / "data"); }
+void NatsServer::wipe() { std::filesystem::remove_all(data()); }
 
 encoding::Json NatsServer::ask(const std::string& api, const std::string& body) const {
   const auto exchange = store::nats::Exchange::open({.servers = {url()}}).value();

@@ -38,6 +38,7 @@ class NatsServer {
   void pause();
   void resume();
   bool runs() const { return process_ != -1; }
+  std::filesystem::path data() const { return folder_ / "data"; }
   void wipe();  // its data; it must not run
   // As somebody does who asks JetStream beside Once.
   encoding::Json ask(const std::string& api, const std::string& body = {}) const;

@@ -19,7 +19,11 @@ constexpr int kRounds = 20;  // of making and looking: others may make it at the
 constexpr int kSure = 5;     // so often it is looked for what is missing of a zone
 constexpr std::chrono::milliseconds kBetweenRounds{100};
 
+constexpr int kClearing = 40;  // so often a server is asked again that cannot make a stream's files
+constexpr std::chrono::milliseconds kBetweenClearings{50};
+
 constexpr int kNoPeers = 10005;
+constexpr int kNoFiles = 10049;
 constexpr int kNameInUse = 10058;
 constexpr int kNoStream = 10059;
 constexpr int kNoReplicas = 10074;
@@ -184,16 +188,32 @@ bool holds_messages(const Jet::Response& info) {
   return state && number_of(*state, "last_seq").value_or(0) > 0;
 }
 
+// After its last stream is deleted, a server removes the directory of all streams behind the
+// answer's back, and may do so while it makes the next one there: that one is asked for again.
+std::vector<Result<Jet::Response>> create(const Jet& jet, const std::vector<Plan>& plans,
+                                          const std::string& replicas) {
+  std::vector<Outgoing> questions;
+  for (const Plan& plan : plans)
+    questions.push_back({.subject = "$JS.API.STREAM.CREATE." + plan.name,
+                         .data = R"({"name":)" + quoted(plan.name) + R"(,"num_replicas":)" +
+                                 replicas + "," + plan.config.substr(1)});
+  auto responses = jet.call(questions);
+  for (int again = 0; again < kClearing; ++again) {
+    const bool cleared = std::none_of(responses.begin(), responses.end(), [](const auto& response) {
+      return response && response->error == kNoFiles;
+    });
+    if (cleared) break;
+    std::this_thread::sleep_for(kBetweenClearings);
+    responses = jet.call(questions);  // those that are made by now are the same, or in use
+  }
+  return responses;
+}
+
 }  // namespace
 
 Result<void> make_streams(const Jet& jet, std::vector<Plan> open) {
   for (const char* replicas : {"3", "1"}) {
-    std::vector<Outgoing> questions;
-    for (const Plan& plan : open)
-      questions.push_back({.subject = "$JS.API.STREAM.CREATE." + plan.name,
-                           .data = R"({"name":)" + quoted(plan.name) + R"(,"num_replicas":)" +
-                                   replicas + "," + plan.config.substr(1)});
-    const auto responses = jet.call(questions);
+    const auto responses = create(jet, open, replicas);
     std::vector<Plan> alone;
     for (std::size_t i = 0; i < open.size(); ++i) {
       if (!responses[i]) return responses[i].error();

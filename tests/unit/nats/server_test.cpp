@@ -1,6 +1,9 @@
 // Servers that are away, too old, or were edited under us: a clear error each, and nothing lost.
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "support/eventually.h"
 #include "unit/nats/nats_world.h"
 
 namespace once::store::nats {
@@ -25,6 +28,25 @@ TEST_F(NatsServerTest, AZoneThatIsNotThereIsNotFoundAndNotMade) {
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Code::not_found);
   EXPECT_TRUE(raw("STREAM.INFO.ONCE_elsewhere_LOG", "").member("error"));
+}
+
+// After its last stream is deleted, a server removes the directory that the next one is made in, in
+// its own time. A file in that place does what such a moment does: the server cannot make its own,
+// and clears the place.
+TEST_F(NatsServerTest, AZoneIsMadeAsSoonAsTheServerCanMakeItsFiles) {
+  close();
+  const encoding::Json names = raw("STREAM.NAMES", "");
+  for (const auto& name : names.member("streams")->items())
+    raw("STREAM.DELETE." + name.string(), "");
+  const std::filesystem::path files = server().data() / "jetstream" / "$G";
+  ASSERT_TRUE(testing::eventually([&] {
+    std::error_code still_clearing;
+    std::filesystem::remove_all(files, still_clearing);
+    std::ofstream(files) << "in the way";
+    return std::filesystem::is_regular_file(files);
+  }));
+  const auto opened = open();
+  ASSERT_TRUE(opened) << opened.error().message;
 }
 
 TEST_F(NatsServerTest, AZonesNameIsChecked) {
