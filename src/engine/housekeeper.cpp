@@ -1,5 +1,7 @@
 #include "engine/housekeeper.h"
 
+#include <algorithm>
+#include <chrono>
 #include <limits>
 #include <mutex>
 
@@ -12,6 +14,7 @@ constexpr Duration kSweepEvery = std::chrono::minutes{1};
 constexpr Duration kFromStartEvery = std::chrono::hours{1};  // a sweep of everything
 constexpr Duration kRetireEvery = std::chrono::hours{1};
 constexpr Duration kLease = std::chrono::minutes{10};  // of one round
+constexpr int kRestPerRound = 20;
 constexpr std::size_t kPage = 500;
 
 }  // namespace
@@ -81,12 +84,18 @@ void Housekeeper::run() {
   }
 }
 
+Duration Housekeeper::rest(Duration every, Duration took) {
+  return std::max(every, kRestPerRound * took);
+}
+
 // The election and the timetable are one record: claimed by whoever comes first once it is due,
-// then put off until the next time. A duty that was not done to the end is due at once.
+// then put off until the next time. A duty that was not done to the end is due at once. A queue that
+// is new has nothing to be healed or forgotten yet: only its timetable is begun.
 void Housekeeper::attend(const Duty& duty) {
   const store::Address at{.kind = store::Address::Kind::lone, .queue = queue_, .key = duty.name};
   auto known = std::move(store_.get(std::span(&at, 1)).front());
   if (!known) return;
+  const bool is_new = !*known;
   core::Nonce nonce;
   scheduler_.random_bytes(nonce.bytes.data(), nonce.bytes.size());
   auto claimed =
@@ -94,8 +103,11 @@ void Housekeeper::attend(const Duty& duty) {
                      .known = std::move(*known),
                      .command = core::Claim{.worker = worker_, .member = member_, .nonce = nonce}});
   if (!claimed || claimed->decision.verdict != core::Verdict::claimed) return;
-  core::Command done = core::Fail{.nonce = nonce, .retry_in = duty.every};
-  if (!duty.work()) done = core::Release{.nonce = nonce};
+  const Moment begun = scheduler_.now();
+  const bool well = is_new || duty.work();
+  const auto took = std::chrono::ceil<Duration>(scheduler_.now() - begun);
+  core::Command done = core::Fail{.nonce = nonce, .retry_in = rest(duty.every, took)};
+  if (!well) done = core::Release{.nonce = nonce};
   // When this cannot be written, the duty is due again once its lease is over.
   static_cast<void>(
       scribe_.write({.at = at, .known = std::move(claimed->stored), .command = std::move(done)}));

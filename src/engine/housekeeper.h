@@ -32,6 +32,8 @@ class Housekeeper {
   static Result<std::uint64_t> sweep(store::Store& store, const std::string& queue,
                                      core::Sequence& floor, const std::function<bool()>& ending);
   static Result<Retired> retire(store::Store& store, const std::function<bool()>& ending);
+  // When a duty is due again that took that long: rounds take a twentieth of the time at most.
+  static Duration rest(Duration every, Duration took);
 
  private:
   struct Duty {

@@ -18,7 +18,11 @@ namespace {
 using encoding::Json;
 
 constexpr std::size_t kPage = 1000;
-constexpr std::size_t kFew = 8;              // so many are asked of the leader one by one
+// Of what is read through: the server counts for each page what comes after it.
+constexpr std::size_t kLargePage = 10'000;
+constexpr std::size_t kPageBytes = 16
+                                   << 20;  // bodies may be large; the one that is beyond comes too
+constexpr std::size_t kFew = 8;            // so many are asked of the leader one by one
 constexpr std::size_t kMostSubjects = 1000;  // of one question; the server takes 1,024
 
 constexpr int kNoMessage = 10037;
@@ -141,7 +145,8 @@ Outgoing last_question(const std::string& stream, const std::string& subject) {
 
 std::string page_question(const std::string& filter, std::uint64_t from, std::size_t limit) {
   return "{\"seq\":" + std::to_string(std::max<std::uint64_t>(from, 1)) +
-         ",\"batch\":" + std::to_string(limit) + ",\"next_by_subj\":" + quoted(filter) + "}";
+         ",\"batch\":" + std::to_string(limit) + ",\"max_bytes\":" + std::to_string(kPageBytes) +
+         ",\"next_by_subj\":" + quoted(filter) + "}";
 }
 
 }  // namespace
@@ -557,17 +562,26 @@ Result<bool> Jet::end_page(Exchange::Asked asked, std::vector<Kept>& into) const
 }
 
 Result<void> Jet::each(const std::string& stream, const std::string& filter, std::uint64_t from,
-                       const std::function<Result<void>(Kept)>& seen) const {
-  while (true) {
+                       std::uint64_t up_to, const std::function<Result<void>(Kept)>& seen) const {
+  if (from > up_to) return {};
+  const auto begin = [&] {
+    const std::uint64_t most = std::min<std::uint64_t>(up_to - from, kLargePage - 1) + 1;
+    return begin_page(stream, filter, from, most);
+  };
+  std::optional<Exchange::Asked> asked = begin();
+  while (asked) {
     std::vector<Kept> found;
-    const auto more = page(stream, filter, from, kPage, found);
+    const auto more = end_page(std::move(*asked), found);
+    asked.reset();
     if (!more) return more.error();
-    if (found.empty()) return {};
-    from = found.back().sequence + 1;
-    for (Kept& each : found)
+    if (!found.empty()) from = found.back().sequence + 1;
+    if (*more && !found.empty() && from <= up_to) asked.emplace(begin());
+    for (Kept& each : found) {
+      if (each.sequence > up_to) return {};
       if (auto done = seen(std::move(each)); !done) return done;
-    if (!*more) return {};
+    }
   }
+  return {};
 }
 
 Result<std::uint64_t> Jet::count(const std::string& stream, const std::string& filter,
@@ -608,7 +622,7 @@ Result<std::map<std::string, Kept>> Jet::last_of_each(const std::string& stream,
 
 Result<std::vector<Kept>> Jet::all(const std::string& stream, const std::string& filter) const {
   std::vector<Kept> found;
-  const auto read = each(stream, filter, 1, [&](Kept kept) -> Result<void> {
+  const auto read = each(stream, filter, 1, kToTheEnd, [&](Kept kept) -> Result<void> {
     found.push_back(std::move(kept));
     return {};
   });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -100,9 +101,10 @@ class Jet {
   Exchange::Asked begin_page(const std::string& stream, const std::string& filter,
                              std::uint64_t from, std::size_t limit) const;
   Result<bool> end_page(Exchange::Asked asked, std::vector<Kept>& into) const;
-  // Calls for each of them, in order.
+  // Calls for each of them up to `up_to`, in order. The next page is on its way meanwhile.
+  static constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
   Result<void> each(const std::string& stream, const std::string& filter, std::uint64_t from,
-                    const std::function<Result<void>(Kept)>& seen) const;
+                    std::uint64_t up_to, const std::function<Result<void>(Kept)>& seen) const;
   // How many there are, by the server's own count.
   Result<std::uint64_t> count(const std::string& stream, const std::string& filter,
                               std::uint64_t from = 1) const;

@@ -375,7 +375,7 @@ std::vector<Result<std::optional<Stored>>> NatsStore::get(std::span<const Addres
 Result<LedgerScan> NatsStore::scan_ledger(const KnownQueue& queue) {
   LedgerScan scan;
   const auto read = zone_->jet.each(zone_->subjects.ledger_stream(), zone_->subjects.records(queue),
-                                    1, [&](Kept kept) -> Result<void> {
+                                    1, Jet::kToTheEnd, [&](Kept kept) -> Result<void> {
                                       const RecordPlace place = place_of(kept);
                                       if (place.kind != 'k') return {};
                                       std::vector<MovedValue> moved;

@@ -102,7 +102,7 @@ Result<core::Past> NatsStore::past(std::string_view name) {
   core::Past all;
   const auto read =
       zone_->jet.each(zone_->subjects.meta_stream(), zone_->subjects.past_root(*queue) + "*", 1,
-                      [&](const Kept& kept) -> Result<void> {
+                      Jet::kToTheEnd, [&](const Kept& kept) -> Result<void> {
                         const auto past = past_from(kept);
                         if (!past) return past.error();
                         for (const auto& [hour, totals] : past->hours) all.hours[hour].add(totals);

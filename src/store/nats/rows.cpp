@@ -239,28 +239,28 @@ std::shared_ptr<SharedTally> NatsStore::tally_of(const KnownQueue& queue) {
   return tally;
 }
 
-// True: there was something new.
-Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally) {
+// True: there was something new. Of the log, what is up to there.
+Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
   bool news = false;
   // The ledger before the log: an entry is there before its record.
-  auto read = zone_->jet.each(zone_->subjects.ledger_stream(), zone_->subjects.records(queue),
-                              tally.ledger_seen + 1, [&](Kept kept) -> Result<void> {
-                                news = true;
-                                const RecordPlace place = place_of(kept);
-                                const auto stored = stored_from(kept, zone_->clock);
-                                tally.ledger_seen = kept.sequence;
-                                if (!stored)  // damaged: it is found by who needs it
-                                  tally.see_lone(std::move(kept.subject));
-                                else if (place.kind == 'e')
-                                  tally.see_record(Tally::Place::own, place.sequence,
-                                                   stored->record, stored->stamp);
-                                else if (place.kind == 'k' && stored->record.sequence)
-                                  tally.see_record(Tally::Place::key, stored->record.sequence,
-                                                   stored->record, stored->stamp);
-                                else
-                                  tally.see_lone(std::move(kept.subject));
-                                return {};
-                              });
+  auto read = zone_->jet.each(
+      zone_->subjects.ledger_stream(), zone_->subjects.records(queue), tally.ledger_seen + 1,
+      Jet::kToTheEnd, [&](Kept kept) -> Result<void> {
+        news = true;
+        const RecordPlace place = place_of(kept);
+        const auto stored = stored_from(kept, zone_->clock);
+        tally.ledger_seen = kept.sequence;
+        if (!stored)  // damaged: it is found by who needs it
+          tally.see_lone(std::move(kept.subject));
+        else if (place.kind == 'e')
+          tally.see_record(Tally::Place::own, place.sequence, stored->record, stored->stamp);
+        else if (place.kind == 'k' && stored->record.sequence)
+          tally.see_record(Tally::Place::key, stored->record.sequence, stored->record,
+                           stored->stamp);
+        else
+          tally.see_lone(std::move(kept.subject));
+        return {};
+      });
   if (!read) return read.error();
   const auto see = [&](const Kept& kept, std::uint64_t& seen) -> Result<void> {
     news = true;
@@ -275,19 +275,17 @@ Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally) {
   // What is left of a retired task comes after it, and its subject does not tell its topic.
   const std::uint64_t from = queue.definition.from.value_or(0);
   read = zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.logs(queue.definition.topic),
-                         std::max(tally.log_seen + 1, from),
+                         std::max(tally.log_seen + 1, from), log_up_to,
                          [&](const Kept& kept) { return see(kept, tally.log_seen); });
   if (read)
-    read =
-        zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.olds(), tally.olds_seen + 1,
-                        [&](const Kept& kept) { return see(kept, tally.olds_seen); });
+    read = zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.olds(),
+                           tally.olds_seen + 1, Jet::kToTheEnd,
+                           [&](const Kept& kept) { return see(kept, tally.olds_seen); });
   if (!read) return read.error();
   return news;
 }
 
-// A replica that lags behind, or has just come back, does not know the newest: the leader says what
-// that is.
-Result<bool> NatsStore::knows_the_newest(const KnownQueue& queue, const Tally& tally) {
+Result<NatsStore::Newest> NatsStore::newest_of(const KnownQueue& queue) {
   const auto record =
       zone_->jet.last(zone_->subjects.ledger_stream(), zone_->subjects.records(queue));
   if (!record) return record.error();
@@ -296,26 +294,49 @@ Result<bool> NatsStore::knows_the_newest(const KnownQueue& queue, const Tally& t
   const auto entries = zone_->jet.last(zone_->subjects.log_stream(), in_log);
   for (const auto& entry : entries)
     if (!entry) return entry.error();
-  const auto seen = [](const std::optional<Kept>& newest, std::uint64_t up_to) {
-    return !newest || newest->sequence <= up_to;
+  const auto sequence_of = [](const std::optional<Kept>& kept) {
+    return kept ? kept->sequence : 0;
   };
+  Newest newest{.record = sequence_of(*record),
+                .entry = sequence_of(*entries[0]),
+                .old = sequence_of(*entries[1])};
   // What is before the queue's beginning is not read.
-  const std::uint64_t begins = std::max<std::uint64_t>(queue.definition.from.value_or(1), 1);
-  return seen(*record, tally.ledger_seen) &&
-         seen(*entries[0], std::max(tally.log_seen, begins - 1)) &&
-         seen(*entries[1], tally.olds_seen);
+  if (newest.entry < queue.definition.from.value_or(1)) newest.entry = 0;
+  return newest;
+}
+
+// Everything that was there when it began is known in the end, of the log up to `log_up_to`. A replica
+// that lags behind, or has just come back, does not know the newest: the leader says what that is.
+Result<bool> NatsStore::catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
+  constexpr int kRounds = 50;
+  constexpr std::chrono::milliseconds kUntilReplicasFollow{20};
+  const auto newest = newest_of(queue);
+  if (!newest) return newest.error();
+  bool news = false;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto read = read_news(queue, tally, log_up_to);
+    if (!read) return read.error();
+    news = news || *read;
+    if (tally.ledger_seen >= newest->record && tally.olds_seen >= newest->old &&
+        tally.log_seen >= std::min(newest->entry, log_up_to))
+      return news;
+    if (!*read) std::this_thread::sleep_for(kUntilReplicasFollow);
+  }
+  return Error{.code = Code::store_unavailable,
+               .message =
+                   "the NATS server's replicas do not follow their leader: what is there "
+                   "cannot be told just now; the same call later may succeed",
+               .retryable = true};
 }
 
 // What was removed leaves no message behind: the server's own counts say whether all is known. When
 // they say otherwise and nothing new explains it, everything is read again, and that is what is there:
 // a retirement that was cut off, or a message that nobody can read, is counted by the server alone.
 Result<void> NatsStore::bring_up_to_date(const KnownQueue& queue, Tally& tally) {
-  constexpr int kRounds = 50;
-  constexpr std::chrono::milliseconds kUntilReplicasFollow{20};
+  constexpr int kRounds = 5;  // then it changes faster than it can be looked at
   bool read_anew = false;
-  bool behind = false;
   for (int round = 0; round < kRounds; ++round) {
-    const auto news = read_news(queue, tally);
+    const auto news = catch_up(queue, tally, Jet::kToTheEnd);
     if (!news) return news.error();
     const auto records =
         zone_->jet.count(zone_->subjects.ledger_stream(), zone_->subjects.records(queue));
@@ -324,25 +345,13 @@ Result<void> NatsStore::bring_up_to_date(const KnownQueue& queue, Tally& tally) 
         zone_->jet.count(zone_->subjects.log_stream(), zone_->subjects.logs(queue.definition.topic),
                          queue.definition.from.value_or(0));
     if (!whole) return whole.error();
-    const bool adds_up = *records == tally.records() && *whole == tally.whole();
-    behind = false;
-    if (adds_up || (read_anew && !*news)) {
-      const auto newest = knows_the_newest(queue, tally);
-      if (!newest) return newest.error();
-      if (*newest) return {};
-      behind = true;
-      if (!*news) std::this_thread::sleep_for(kUntilReplicasFollow);
-    } else if (!*news && round + 1 < kRounds) {
-      tally = {};
-      read_anew = true;
-    }
+    if (*records == tally.records() && *whole == tally.whole()) return {};
+    if (*news) continue;
+    if (read_anew) return {};
+    tally = {};
+    read_anew = true;
   }
-  if (!behind) return {};  // it changes faster than it can be looked at
-  return Error{.code = Code::store_unavailable,
-               .message =
-                   "the NATS server's replicas do not follow their leader: what is there "
-                   "cannot be told just now; the same call later may succeed",
-               .retryable = true};
+  return {};
 }
 
 Result<std::optional<Sequence>> NatsStore::next_in_state(const KnownQueue& queue, State state,
@@ -438,7 +447,7 @@ Result<std::uint64_t> NatsStore::unrouted() {
   if (known.queues != signature) known.restart(signature);
   for (int round = 0; round < 2; ++round) {
     const auto read = zone_->jet.each(
-        zone_->subjects.log_stream(), zone_->subjects.logs(">"), known.seen + 1,
+        zone_->subjects.log_stream(), zone_->subjects.logs(">"), known.seen + 1, Jet::kToTheEnd,
         [&](const Kept& kept) -> Result<void> {
           const auto note = log_note_from(kept, zone_->clock);
           known.seen = kept.sequence;

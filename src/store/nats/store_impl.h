@@ -315,8 +315,14 @@ class NatsStore final : public Store {
   Result<bool> add_rows_alone(const KnownQueue& queue, const RowFilter& filter, const Row* after,
                               std::size_t limit, Page& page);
   std::shared_ptr<SharedTally> tally_of(const KnownQueue& queue);
-  Result<bool> read_news(const KnownQueue& queue, Tally& tally);
-  Result<bool> knows_the_newest(const KnownQueue& queue, const Tally& tally);
+  struct Newest {
+    std::uint64_t record{};  // where the newest of each stands; zero: there is none
+    std::uint64_t entry{};
+    std::uint64_t old{};
+  };
+  Result<Newest> newest_of(const KnownQueue& queue);
+  Result<bool> read_news(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to);
+  Result<bool> catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to);
   Result<void> bring_up_to_date(const KnownQueue& queue, Tally& tally);
   Result<std::optional<Sequence>> next_in_state(const KnownQueue& queue, State state,
                                                 Sequence after);

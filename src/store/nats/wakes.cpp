@@ -101,8 +101,19 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
   if (!wakes) return wakes.error();
   const auto shared = tally_of(*queue);
   const std::lock_guard lock(shared->mutex);
-  const Tally& tally = shared->tally;
-  if (auto done = bring_up_to_date(*queue, shared->tally); !done) return done.error();
+  Tally& tally = shared->tally;
+  // What nobody was handed yet is not looked at. A record that was removed leaves no message behind.
+  const auto news = catch_up(*queue, tally, delivered);
+  if (!news) return news.error();
+  if (!*news) {
+    const auto records =
+        zone_->jet.count(zone_->subjects.ledger_stream(), zone_->subjects.records(*queue));
+    if (!records) return records.error();
+    if (*records != tally.records()) {
+      tally = {};
+      if (auto again = catch_up(*queue, tally, delivered); !again) return again.error();
+    }
+  }
 
   const StoreTime time = now();
   struct Candidate {

@@ -5,6 +5,7 @@
 
 #include "engine/worker.h"
 #include "store/memory/memory_store.h"
+#include "support/eventually.h"
 #include "support/faulty_store.h"
 
 namespace once::engine {
@@ -130,6 +131,28 @@ TEST(Housekeeper, ARoundThatIsEndedStopsAtItsPage) {
   core::Sequence floor{};
   EXPECT_EQ(Housekeeper::sweep(world.store, "q", floor, [] { return true; }).value(), 0U);
   EXPECT_EQ(world.store.calls(Seam::overlooked), 0U);
+}
+
+TEST(Housekeeper, RoundsTakeATwentiethOfTheTimeAtMost) {
+  using std::chrono::seconds;
+  EXPECT_EQ(Housekeeper::rest(seconds{60}, seconds{0}), seconds{60});
+  EXPECT_EQ(Housekeeper::rest(seconds{60}, seconds{3}), seconds{60});
+  EXPECT_EQ(Housekeeper::rest(seconds{60}, seconds{30}), seconds{600});
+}
+
+TEST(Housekeeper, AQueueThatIsNewGetsATimetableAndNoRound) {
+  World world;
+  const auto due = [&](const char* duty) {
+    const store::Address at{.kind = store::Address::Kind::lone, .queue = "q", .key = duty};
+    const auto record = world.store.get(std::span(&at, 1)).front().value();
+    return record && record->record.state == State::retrying;
+  };
+  {
+    const Housekeeper keeper(world.store, *world.scheduler, "q", "w", {});
+    EXPECT_TRUE(once::testing::eventually([&] { return due("sweep") && due("retention"); }));
+  }
+  EXPECT_EQ(world.store.calls(Seam::overlooked), 0U);
+  EXPECT_EQ(world.store.calls(Seam::retire), 0U);
 }
 
 }  // namespace
