@@ -263,11 +263,10 @@ Result<std::vector<ListItem>> Zone::list(const ListFilter& filter, const ListIte
 }
 
 // A key of queues that are ledgers alone; empty when none of them knows it.
-Result<std::vector<QueueView>> Zone::Impl::ledger_views(std::string_view key) const {
-  auto queues = store->queues();
-  if (!queues) return queues.error();
+Result<std::vector<QueueView>> Zone::Impl::ledger_views(std::string_view key,
+                                                        std::span<const Queue> queues) const {
   std::vector<QueueView> views;
-  for (const Queue& queue : *queues) {
+  for (const Queue& queue : queues) {
     if (!queue.ledger) continue;
     const store::Address at{.queue = queue.name, .key = std::string(key)};
     auto stored = std::move(store->get(std::span(&at, 1)).front());
@@ -283,11 +282,11 @@ Result<TaskView> Zone::inspect(std::string_view id) const {
   auto found = impl_->store->find(id);
   if (!found) return found.error();
   TaskView view;
-  auto ledgers = impl_->ledger_views(id);
-  if (!ledgers) return ledgers.error();
-  view.queues = std::move(*ledgers);
   auto queues = impl_->store->queues();
   if (!queues) return queues.error();
+  auto ledgers = impl_->ledger_views(id, *queues);
+  if (!ledgers) return ledgers.error();
+  view.queues = std::move(*ledgers);
   for (const Queue& queue : *queues) {
     if (queue.stream.empty()) continue;
     auto row = impl_->foreign_row(id, queue, !*found && view.queues.empty());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine/publisher.h"
@@ -32,7 +33,8 @@ struct Zone::Impl {
   // What the queue holds at that sequence.
   Result<std::optional<store::Row>> row_at(core::Sequence sequence, const Queue& queue) const;
 
-  Result<std::vector<QueueView>> ledger_views(std::string_view key) const;
+  Result<std::vector<QueueView>> ledger_views(std::string_view key,
+                                              std::span<const Queue> queues) const;
 
   std::unique_ptr<store::Store> store;
   std::unique_ptr<engine::Scheduler> scheduler;

@@ -20,10 +20,13 @@ Duration age_of(Stage stage, const Retention& ages) {
   return ages.ids;
 }
 
+// Whoever looks may have a clock that is a little behind: nothing is younger than new.
+Duration age(StoreTime since, StoreTime now) { return std::max(now - since, Duration{0}); }
+
 }  // namespace
 
 bool old_enough(Stage stage, StoreTime since, const Retention& ages, StoreTime now) {
-  return now - since >= age_of(stage, ages);
+  return age(since, now) >= age_of(stage, ages);
 }
 
 Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standings,
@@ -43,13 +46,13 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
 }
 
 bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now) {
-  return done(standing.state) && now - standing.since >= ages.records;
+  return done(standing.state) && age(standing.since, now) >= ages.records;
 }
 
 bool may_forget_outside(const Standing& standing, bool entry_gone, const Retention& ages,
                         StoreTime now) {
   return entry_gone && done(standing.state) &&
-         now - standing.since >= ages.bodies + ages.records + ages.ids;
+         age(standing.since, now) >= ages.bodies + ages.records + ages.ids;
 }
 
 }  // namespace once::core

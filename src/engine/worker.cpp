@@ -308,11 +308,7 @@ Result<bool> Worker::all_settled() {
     std::lock_guard lock(*mutex_);
     if (in_flight_ > 0) return false;
   }
-  auto counts = store_.counts(settings_.queue.name);
-  if (!counts) return counts.error();
-  return std::all_of(counts->tasks.begin(), counts->tasks.end(), [](const auto& state) {
-    return core::settled(state.first) || state.second == 0;
-  });
+  return store_.all_settled(settings_.queue.name);
 }
 
 Queue Worker::queue() {

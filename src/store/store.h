@@ -71,6 +71,8 @@ struct Entry {
   std::optional<Duration> lives{};  // as in Append
 
   StoreTime not_before() const { return appended_at + delay; }
+  // Of one that is to wait at all: who looks may have a clock that is a little behind.
+  bool waits_at(StoreTime now) const { return delay > Duration{0} && now < not_before(); }
 };
 
 class Log {
@@ -275,7 +277,7 @@ inline Time published(const Row& row) {
 // Where a row stands, by one rule for every store: scheduled before its not-before, waiting while an
 // order waits for a worker, else what its record says.
 inline State state_of(const Row& row, StoreTime now) {
-  if (!row.stored) return now < row.entry.not_before() ? State::scheduled : State::waiting;
+  if (!row.stored) return row.entry.waits_at(now) ? State::scheduled : State::waiting;
   const State state = row.stored->record.state;
   return row.order && (state == State::dead || state == State::in_doubt) ? State::waiting : state;
 }
@@ -328,6 +330,14 @@ class Meta {
                                                    std::string_view worker) = 0;
 
   virtual Result<Counts> counts(std::string_view queue) = 0;
+  // Whether every task of the queue is settled: as counts() says, for less where a store can.
+  virtual Result<bool> all_settled(std::string_view queue) {
+    const auto counted = counts(queue);
+    if (!counted) return counted.error();
+    for (const auto& [state, tasks] : counted->tasks)
+      if (!core::settled(state) && tasks > 0) return false;
+    return true;
+  }
   virtual Result<std::uint64_t> unrouted() = 0;
   // Rows in (queue, sequence) order, in a queue that is a ledger alone in (queue, key) order;
   // `after` is the last row of the page before.

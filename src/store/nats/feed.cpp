@@ -154,6 +154,38 @@ void NatsStore::hear_news() {
   });
 }
 
+Result<void> NatsStore::may_hand_over(const KnownQueue& queue, const Fetch& request) {
+  if (auto may = zone_->watch.may_begin(); !may) return may;
+  const std::lock_guard lock(zone_->mutex);
+  const auto member = zone_->joined.find(request.member);
+  if (member != zone_->joined.end() && member->second != queue.consumer())
+    return no_queue(request.queue);
+  return {};
+}
+
+// The pulls go out with the records, and what they bring is claimed when these are written: who
+// could not record has no room for more.
+Store::Turned NatsStore::turn(std::span<const Swap> items, const Fetch& request) {
+  const auto last = remembered(request.queue);
+  if (!last || !is_open(*last) || request.limit == 0) return {.swapped = swap(items)};
+  Pulls pulls = begin_pulls(*last, request);
+  Turned turned{.swapped = swap(items)};
+  const bool recorded = std::all_of(turned.swapped.begin(), turned.swapped.end(),
+                                    [](const auto& each) { return each && each->written; });
+  const auto queue = remembered(request.queue);
+  if (!recorded || request.stop.stop_requested() || !queue || !is_open(*queue) ||
+      queue->consumer() != pulls.consumer || !may_hand_over(*queue, request)) {
+    abandon(pulls);
+    return turned;
+  }
+  auto parcels = gather(*queue, std::move(pulls), request);
+  if (parcels)
+    turned.delivered = hand_over(*queue, request, std::move(*parcels), Definitions::known);
+  else
+    turned.delivered = parcels.error();
+  return turned;
+}
+
 Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
   const auto deadline = steady_clock::now() + std::min(request.wait, kLongestWait);
   if (request.wait > Duration{0}) hear_news();
@@ -217,13 +249,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
       definitions = Definitions::known;
       if (under_way.pulls && under_way.pulls->consumer != queue->consumer()) under_way.abandon();
     }
-    if (auto may = zone_->watch.may_begin(); !may) return may.error();
-    {
-      const std::lock_guard lock(zone_->mutex);
-      const auto member = zone_->joined.find(request.member);
-      if (member != zone_->joined.end() && member->second != queue->consumer())
-        return no_queue(request.queue);
-    }
+    if (auto may = may_hand_over(*queue, request); !may) return may.error();
     const bool closed = !is_open(*queue);
     if (closed || request.stop.stop_requested()) {
       under_way.abandon();
@@ -303,7 +329,7 @@ Result<std::vector<Delivery>> NatsStore::hand_over(const KnownQueue& queue, cons
         continue;
       }
       entry = std::move(*read);
-      parcel.after = std::max(parcel.after, entry->not_before());
+      if (entry->waits_at(time)) parcel.after = std::max(parcel.after, entry->not_before());
     }
     if (parcel.after > time) {
       later(parcel.after - time);

@@ -82,6 +82,16 @@ std::vector<Result<bool>> NatsStore::stand_elsewhere(std::span<const Writing> wr
   return answers;
 }
 
+void NatsStore::note_written(const KnownQueue& queue, const std::string& subject, const Swap& item,
+                             Revision revision) {
+  zone_->own_writes.wrote(
+      {.queue = queue.consumer(),
+       .subject = subject,
+       .sequence = revision.value,
+       .is_new = !item.expected,
+       .settled = item.at.kind == Address::Kind::lone || core::settled(item.record.state)});
+}
+
 // The second look. Only what stands nowhere else is left in `written`.
 void NatsStore::take_back(std::vector<Writing>& written, SwapAnswers& answers) {
   const auto standing = stand_elsewhere(written);
@@ -297,6 +307,8 @@ std::vector<Result<Swapped>> NatsStore::swap(std::span<const Swap> items,
     switch (published[k].kind) {
       case Published::Kind::stored:
         sent[k].revision = {published[k].sequence};
+        note_written(*queue_of(items[index].at.queue), messages[k].subject, items[index],
+                     sent[k].revision);
         if (!sent[k].moved.empty() || items[index].expected)
           zone_->values.learn(messages[k].subject, sent[k].revision, sent[k].moved);
         written.push_back(std::move(sent[k]));

@@ -50,7 +50,7 @@ std::optional<Parcel> NatsStore::parcel_from(const KnownQueue& queue, const Mess
   auto entry = log_entry_from(kept, zone_->clock);
   if (!entry) return std::nullopt;
   parcel.sequence = entry->entry.sequence;
-  parcel.after = entry->entry.not_before();
+  if (entry->entry.waits_at(now())) parcel.after = entry->entry.not_before();
   // The first delivery of a scheduled task was put off without a hand-over.
   if (entry->entry.delay > Duration{0} && delivery->times == 2) parcel.handed_over = false;
   parcel.entry = std::move(entry->entry);

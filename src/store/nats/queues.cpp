@@ -124,6 +124,14 @@ Result<std::vector<KnownQueue>> NatsStore::end_all_known(Exchange::Asked asked) 
   return all;
 }
 
+Result<std::vector<KnownQueue>> NatsStore::the_one(const std::string& name) {
+  auto queue = known(name);
+  if (!queue) return queue.error();
+  std::vector<KnownQueue> all;
+  if (*queue) all.push_back(std::move(**queue));
+  return all;
+}
+
 Result<std::vector<KnownQueue>> NatsStore::all_known_to_the_leader() {
   const std::string stream = zone_->subjects.meta_stream();
   const auto info = zone_->jet.stream_info(

@@ -191,12 +191,11 @@ Result<bool> NatsStore::add_rows_alone(const KnownQueue& queue, const RowFilter&
 
 Result<NatsStore::Page> NatsStore::rows(const RowFilter& filter, const Row* after,
                                         std::size_t limit) {
-  const auto queues = all_known_to_the_leader();
+  const auto queues = filter.queue.empty() ? all_known_to_the_leader() : the_one(filter.queue);
   if (!queues) return queues.error();
   Page page;
   for (const KnownQueue& queue : *queues) {
     const std::string& name = queue.definition.name;
-    if (!filter.queue.empty() && name != filter.queue) continue;
     if (after && name < after->queue) continue;
     const Row* last = after && name == after->queue ? after : nullptr;
     if (page.rows.size() == limit) {
@@ -435,6 +434,40 @@ Result<Counts> NatsStore::counts(std::string_view name) {
     add(scheduled ? State::scheduled : open.state, time - open.since);
   }
   return counts;
+}
+
+// True: the feed is done with every entry.
+Result<bool> NatsStore::feed_is_done(const KnownQueue& queue) {
+  const Subjects& subjects = zone_->subjects;
+  const auto newest = zone_->jet.last(subjects.log_stream(), subjects.logs(queue.definition.topic));
+  if (!newest) return newest.error();
+  const auto feed = consumer_state(queue);
+  if (!feed) return feed.error();
+  const auto wake = zone_->jet.last(subjects.wake_stream(), subjects.wakes(queue));
+  if (!wake) return wake.error();
+  // A consumer hears of an entry a moment after its publisher does.
+  const std::uint64_t up_to = *newest ? (*newest)->sequence : 0;
+  const bool heard = up_to <= feed->delivered || up_to < queue.definition.from.value_or(0);
+  return heard && feed->unanswered == 0 && feed->pending == 0 && !*wake;
+}
+
+// What nobody but us has written needs no reading: only then it is known for so little.
+Result<bool> NatsStore::all_settled(std::string_view name) {
+  const auto queue = must_know(name);
+  if (!queue) return queue.error();
+  if (queue->definition.ledger || queue->foreign()) return Store::all_settled(name);
+  const auto done = feed_is_done(*queue);
+  if (!done) return done;
+  const auto info = zone_->jet.stream_info(zone_->subjects.ledger_stream());
+  if (!info) return info.error();
+  const encoding::Json* state = *info ? (*info)->member("state") : nullptr;
+  if (!state) return Store::all_settled(name);
+  const OwnWrites::Ledger ledger{.last = number_of(*state, "last_seq").value_or(0),
+                                 .messages = number_of(*state, "messages").value_or(0)};
+  if (*done && zone_->own_writes.all_settled(queue->consumer(), ledger)) return true;
+  const auto settled = Store::all_settled(name);
+  if (settled && *settled) zone_->own_writes.saw_all_settled(queue->consumer(), ledger);
+  return settled;
 }
 
 Result<std::uint64_t> NatsStore::unrouted() {

@@ -13,6 +13,7 @@
 #include "store/nats/foreign_codec.h"
 #include "store/nats/jet.h"
 #include "store/nats/nats_store.h"
+#include "store/nats/own_writes.h"
 #include "store/nats/parcel.h"
 #include "store/nats/subjects.h"
 #include "store/nats/tally.h"
@@ -56,6 +57,7 @@ struct Zone {
   Unrouted unrouted;                 // has a mutex of its own
   BatchChoice append_batches;        // has a mutex of its own
   BatchChoice record_batches;        // the same
+  OwnWrites own_writes;              // the same
   std::set<std::string> in_batches;  // ids under way in one
   bool met_duplicates = false;       // by the last batch
 
@@ -102,6 +104,8 @@ class NatsStore final : public Store {
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
+  Turned turn(std::span<const Swap> items, const Fetch& request) override;
+  bool turns() const override { return true; }
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
@@ -120,6 +124,7 @@ class NatsStore final : public Store {
   Result<std::unique_ptr<Membership>> join(std::string_view queue,
                                            std::string_view worker) override;
   Result<Counts> counts(std::string_view queue) override;
+  Result<bool> all_settled(std::string_view queue) override;
   Result<std::uint64_t> unrouted() override;
   Result<Page> rows(const RowFilter& filter, const Row* after, std::size_t limit) override;
   Result<Retention> retention() override;
@@ -164,7 +169,8 @@ class NatsStore final : public Store {
   Exchange::Asked begin_all_known();
   Result<std::vector<KnownQueue>> end_all_known(Exchange::Asked asked);
   Result<std::vector<KnownQueue>> all_known_to_the_leader();
-  std::vector<Plan> consumers_of(const KnownQueue& queue) const;  // by their streams
+  Result<std::vector<KnownQueue>> the_one(const std::string& name);  // or none
+  std::vector<Plan> consumers_of(const KnownQueue& queue) const;     // by their streams
   Result<std::uint64_t> ensure_consumers(const KnownQueue& queue, bool update);
   // Makes them again when somebody deleted or edited one.
   Result<void> restore_consumers(const KnownQueue& queue);
@@ -231,6 +237,8 @@ class NatsStore final : public Store {
                       std::vector<std::size_t>& singly);
   // Of each whether its entry stands at its other place.
   std::vector<Result<bool>> stand_elsewhere(std::span<const Writing> writings);
+  void note_written(const KnownQueue& queue, const std::string& subject, const Swap& item,
+                    Revision revision);
   void take_back(std::vector<Writing>& written, SwapAnswers& answers);
   Result<LedgerScan> scan_ledger(const KnownQueue& queue);
 
@@ -270,6 +278,7 @@ class NatsStore final : public Store {
   // --- feed.cpp
   // From now on fetches that wait are rung when a queue changes.
   void hear_news();
+  Result<void> may_hand_over(const KnownQueue& queue, const Fetch& request);
   Result<std::vector<Delivery>> hand_over(const KnownQueue& queue, const Fetch& request,
                                           std::vector<Parcel> parcels, Definitions definitions);
   Result<void> claim(const KnownQueue& queue, Claimer& claimer, const std::vector<bool>& first_time,
@@ -299,6 +308,7 @@ class NatsStore final : public Store {
     std::uint64_t delivered{};
     std::uint64_t floor{};
     std::uint64_t unanswered{};
+    std::uint64_t pending{};  // not delivered yet
   };
   Result<ConsumerState> consumer_state(const KnownQueue& queue);
 
@@ -324,6 +334,7 @@ class NatsStore final : public Store {
   Result<bool> read_news(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to);
   Result<bool> catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to);
   Result<void> bring_up_to_date(const KnownQueue& queue, Tally& tally);
+  Result<bool> feed_is_done(const KnownQueue& queue);
   Result<std::optional<Sequence>> next_in_state(const KnownQueue& queue, State state,
                                                 Sequence after);
   // Rows of a queue on a stream of others', in their order, with the time of each one's order.

@@ -78,7 +78,8 @@ Result<NatsStore::ConsumerState> NatsStore::consumer_state(const KnownQueue& que
   };
   return ConsumerState{.delivered = position("delivered"),
                        .floor = position("ack_floor"),
-                       .unanswered = number_of(info->json, "num_ack_pending").value_or(0)};
+                       .unanswered = number_of(info->json, "num_ack_pending").value_or(0),
+                       .pending = number_of(info->json, "num_pending").value_or(0)};
 }
 
 // The server tells how many deliveries are unanswered and up to where all are answered, not which
@@ -95,7 +96,7 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
   if (queue->foreign()) return foreign_overlooked(*queue, after, limit);
   const auto state = consumer_state(*queue);
   if (!state) return state.error();
-  const auto [delivered, floor, unanswered] = *state;
+  const auto [delivered, floor, unanswered, undelivered] = *state;
 
   const auto wakes = wakes_of(*queue);
   if (!wakes) return wakes.error();

@@ -315,6 +315,26 @@ TEST_F(NatsPartition, AnAppendWhoseAnswerIsLostIsFoundByItsNonce) {
   EXPECT_EQ(entry->duplicates, 0U);
 }
 
+// The server's time is taken low by what its answer took: a task must not wait for that.
+TEST_F(NatsPartition, ATaskIsHandedOverAtOnceByAStoreWhoseClockIsBehind) {
+  add("q", 30s);
+  NatsOptions options = watchful();
+  options.servers = {proxy().url()};
+  options.zone = "test";
+  options.patience = 5s;
+  const auto behind = open_nats(options).value();
+  proxy().hold_answers(true);
+  std::jthread later([&] {
+    std::this_thread::sleep_for(300ms);
+    proxy().hold_answers(false);
+  });
+  behind->now();
+  later.join();
+  publish("a");
+  ASSERT_LT(behind->now(), store().find("a").value()->appended_at) << "else nothing is tested";
+  EXPECT_THAT(behind->fetch({.queue = "q"}).value(), SizeIs(1));
+}
+
 TEST_F(NatsPartition, AnAppendThatNeverArrivedIsMadeByTheNextOne) {
   const Append item = task("a");
   proxy().hold_questions(true);
