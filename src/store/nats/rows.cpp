@@ -309,15 +309,17 @@ Result<NatsStore::Newest> NatsStore::newest_of(const KnownQueue& queue) {
 Result<bool> NatsStore::catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
   constexpr int kRounds = 50;
   constexpr std::chrono::milliseconds kUntilReplicasFollow{20};
-  const auto newest = newest_of(queue);
+  auto newest = newest_of(queue);
   if (!newest) return newest.error();
+  // Which is the last one before that, nobody tells: what a replica lacks of it is read the next time.
+  if (newest->entry > log_up_to) newest->entry = 0;
   bool news = false;
   for (int round = 0; round < kRounds; ++round) {
     const auto read = read_news(queue, tally, log_up_to);
     if (!read) return read.error();
     news = news || *read;
     if (tally.ledger_seen >= newest->record && tally.olds_seen >= newest->old &&
-        tally.log_seen >= std::min(newest->entry, log_up_to))
+        tally.log_seen >= newest->entry)
       return news;
     if (!*read) std::this_thread::sleep_for(kUntilReplicasFollow);
   }
