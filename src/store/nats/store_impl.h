@@ -258,6 +258,7 @@ class NatsStore final : public Store {
     std::shared_ptr<Bell> bell{};  // shared with the exchange
     std::shared_ptr<Slot> slot{};  // as well; none: it could not be sent
     std::size_t limit{};
+    bool wakes = false;
   };
   struct Pulls {
     std::string consumer{};
@@ -310,6 +311,7 @@ class NatsStore final : public Store {
     std::uint64_t floor{};
     std::uint64_t unanswered{};
     std::uint64_t pending{};  // not delivered yet
+    bool as_made = false;     // nobody has changed it
   };
   Result<ConsumerState> consumer_state(const KnownQueue& queue);
 

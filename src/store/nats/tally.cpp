@@ -34,9 +34,9 @@ void Tally::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTi
 void Tally::see_entry(Sequence sequence, bool whole, StoreTime not_before) {
   Cell& there = cell(sequence);
   const auto listed = open_.find(sequence);
-  const Open before = listed != open_.end() && listed->second.recorded
-                          ? listed->second
-                          : Open{.since = not_before, .due = not_before};
+  Open before{.since = not_before, .due = not_before};
+  if (listed != open_.end() && listed->second.recorded) before = listed->second;
+  if (const auto early = early_.extract(sequence)) before = early.mapped();
   take_out(sequence, there);
   whole_ -= there.entry == 1 ? 1 : 0;
   there.entry = whole ? 1 : 2;
@@ -51,8 +51,13 @@ void Tally::see_record(Place place, Sequence sequence, const Record& record, Sto
   if (stands) take_out(sequence, there);
   records_ += state == kNone ? 1 : 0;
   state = static_cast<std::uint8_t>(record.state);
-  if (stands)
-    put_in(sequence, there, stamp, stamp + core::look_again(record).value_or(Duration{0}));
+  if (!stands) return;
+  const StoreTime due = stamp + core::look_again(record).value_or(Duration{0});
+  put_in(sequence, there, stamp, due);
+  if (there.counts() || counted_alone(record.state))
+    early_.erase(sequence);
+  else
+    early_[sequence] = {.since = stamp, .due = due};
 }
 
 void Tally::drop_records(Sequence sequence) {

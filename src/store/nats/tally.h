@@ -60,6 +60,7 @@ class Tally {
 
   std::vector<Cell> cells_;  // by sequence
   std::map<Sequence, Open> open_;
+  std::map<Sequence, Open> early_;  // the times of open records whose entry was not seen yet
   std::array<std::uint64_t, 16> settled_{};
   std::set<std::string> lone_;
   std::uint64_t records_{};

@@ -132,6 +132,7 @@ TEST_F(Sweeper, ALostRecordIsFoundAndItsTaskRuns) {
   add_queue({.lease = 2s});
   publish_tasks(3);
   EXPECT_THAT(run_all(), SizeIs(3));
+  EXPECT_EQ(sweep(), 0U) << "this store has seen its record";
   forget_record("1");
   EXPECT_EQ(view("1").state, State::waiting) << "and the server counts it as done";
   EXPECT_EQ(sweep(), 1U);
