@@ -58,8 +58,8 @@ class Stopper {
           for (int count = 0; !ended.stop_requested();) {
             if (!signals_.wait()) continue;
             if (++count == 1) {
-              session.hint("draining: running tasks finish; a second signal ends them");
               drain_.request_stop();
+              session.hint("draining: running tasks finish; a second signal ends them");
             } else {
               session.hint("ending the running programs now; their tasks are given back");
               worker.interrupt();
