@@ -227,11 +227,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
   std::uint64_t heard = 0;
   std::vector<Parcel> parcels;
   const auto give_back = [&](const std::string& consumer) {
-    std::vector<Answering> answers;
-    for (Parcel& parcel : parcels)
-      answers.push_back({.consumer = consumer, .parcel = std::move(parcel), .again = Duration{0}});
-    parcels.clear();
-    static_cast<void>(answer(std::move(answers)));
+    static_cast<void>(answer(given_back(consumer, std::exchange(parcels, {}))));
   };
   steady_clock::time_point known_at{};  // what the queue is
   while (true) {

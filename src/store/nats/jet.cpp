@@ -20,9 +20,9 @@ using encoding::Json;
 constexpr std::size_t kPage = 1000;
 // Of what is read through: the server counts for each page what comes after it.
 constexpr std::size_t kLargePage = 10'000;
-constexpr std::size_t kPageBytes = 16
-                                   << 20;  // bodies may be large; the one that is beyond comes too
-constexpr std::size_t kFew = 8;            // so many are asked of the leader one by one
+// Bodies may be large; the one that goes beyond it comes too.
+constexpr std::size_t kPageBytes = 8 << 20;
+constexpr std::size_t kFew = 8;              // so many are asked of the leader one by one
 constexpr std::size_t kMostSubjects = 1000;  // of one question; the server takes 1,024
 
 constexpr int kNoMessage = 10037;

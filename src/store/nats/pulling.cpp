@@ -138,18 +138,22 @@ bool NatsStore::behind(const KnownQueue& queue, bool wakes) {
   return next && next->error == 0;
 }
 
+std::vector<NatsStore::Answering> NatsStore::given_back(const std::string& consumer,
+                                                        std::vector<Parcel> parcels) {
+  std::vector<Answering> answers;
+  for (Parcel& parcel : parcels)
+    answers.push_back({.consumer = consumer, .parcel = std::move(parcel), .again = Duration{0}});
+  return answers;
+}
+
 // Both pulls are under way at once, so there may be more than is wanted: the rest is given back.
 Result<std::vector<Parcel>> NatsStore::gather(const KnownQueue& queue, Pulls pulls,
                                               const Fetch& request) {
   auto parcels = end_pull(queue, std::move(pulls.wakes));
   auto fresh = end_pull(queue, std::move(pulls.fresh));
   for (auto* well : {fresh ? nullptr : &parcels, parcels ? nullptr : &fresh}) {
-    if (!well || !*well) continue;  // what the other one brought is given back
-    std::vector<Answering> back;
-    for (Parcel& parcel : **well)
-      back.push_back(
-          {.consumer = queue.consumer(), .parcel = std::move(parcel), .again = Duration{0}});
-    answer_and_go_on(std::move(back));
+    // What the other one brought is given back.
+    if (well && *well) answer_and_go_on(given_back(queue.consumer(), std::move(**well)));
   }
   if (!parcels) return parcels;
   if (!fresh) return fresh;

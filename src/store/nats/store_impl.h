@@ -290,6 +290,8 @@ class NatsStore final : public Store {
     Parcel parcel{};                  // only its reply, when it is not known
     std::optional<Duration> again{};  // none: done with
   };
+  static std::vector<Answering> given_back(const std::string& consumer,
+                                           std::vector<Parcel> parcels);
   // An error: the server does not permit it. What is lost otherwise comes again by itself.
   std::vector<Outgoing> answers_to_send(std::vector<Answering> answers);
   Result<void> answer(std::vector<Answering> answers);

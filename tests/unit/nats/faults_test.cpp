@@ -328,7 +328,7 @@ TEST_F(NatsPartition, WhoIsSlowWithLargeTasksIsNotCutOff) {
   const int connections = proxy().taken();
   proxy().hold_answers(true);
   std::jthread later([&] {
-    std::this_thread::sleep_for(1s);
+    std::this_thread::sleep_for(1s);  // no condition: so long the client does not read
     proxy().hold_answers(false);
   });
   std::size_t handed_over = 0;
@@ -350,7 +350,7 @@ TEST_F(NatsPartition, ATaskIsHandedOverAtOnceByAStoreWhoseClockIsBehind) {
   const auto behind = open_nats(options).value();
   proxy().hold_answers(true);
   std::jthread later([&] {
-    std::this_thread::sleep_for(300ms);
+    std::this_thread::sleep_for(1s);  // no condition: so far its clock is behind then
     proxy().hold_answers(false);
   });
   behind->now();
