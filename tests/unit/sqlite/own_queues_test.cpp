@@ -65,6 +65,16 @@ TEST_F(OwnQueues, AreNotAddedRemovedOrDrainedByHand) {
   EXPECT_EQ(zone_.queues()->size(), 6U);
 }
 
+TEST_F(OwnQueues, ARunIsNotChangedAsIfItWereATask) {
+  keep("once-runs", "payment-1");
+  refused(zone_.cancel("payment-1", "once-runs", {}), "changed");
+  refused(zone_.drop("payment-1", "once-runs", {}), "changed");
+  refused(zone_.retry("payment-1", "once-runs", {}), "changed");
+  append(*store_, task("payment-1.timer.1", "{}", "$once.flow.payment.timer")).value();
+  EXPECT_EQ(zone_.cancel("payment-1.timer.1", "once-flow", {}).value(), State::cancelled)
+      << "an event is one";
+}
+
 TEST_F(OwnQueues, ArePausedAndSetByHand) {
   EXPECT_TRUE(zone_.change("once-flow", [](Queue& queue) { queue.paused = true; })->paused);
   EXPECT_FALSE(zone_.change("once-flow", [](Queue& queue) { queue.paused = false; })->paused);
