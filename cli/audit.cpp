@@ -125,7 +125,7 @@ void print_json(Session& session, const Audit& audit, const Request& request) {
         .json("rerun_reasons", reruns_json(totals))
         .number("completed_twice", totals.completed_twice)
         .json("net_duplication_rate", fmt::format("{}", duplication_rate(totals)));
-    if (request.cost)
+    if (request.cost && !each.own)
       line.json("cost_prevented", format_amount(prevented(totals, *request.cost)));
     else
       line.null("cost_prevented");
@@ -137,7 +137,10 @@ void print_json(Session& session, const Audit& audit, const Request& request) {
 class AuditTable {
  public:
   AuditTable(const Audit& audit, const Request& request) : audit_(audit), request_(request) {
-    for (const AuditLine& line : audit.lines) sum_.add(line.totals);
+    for (const AuditLine& line : audit.lines) {
+      sum_.add(line.totals);
+      if (!line.own) priced_.add(line.totals);
+    }
   }
 
   std::string str(const Style& style) const {
@@ -145,12 +148,13 @@ class AuditTable {
     Table table(columns());
     for (const AuditLine& line : audit_.lines)
       table.row(cells(style, period_text(line.period, request_.audit.by),
-                      line.queue.empty() ? "(unrouted)" : line.queue, line.totals));
-    if (audit_.lines.size() > 1) table.row(cells(style, "all", "", sum_));
+                      line.queue.empty() ? "(unrouted)" : line.queue, line.totals,
+                      line.own ? Totals{} : line.totals));
+    if (audit_.lines.size() > 1) table.row(cells(style, "all", "", sum_, priced_));
     return table.str(style) + reruns();
   }
 
-  const Totals& sum() const { return sum_; }
+  const Totals& priced() const { return priced_; }
 
  private:
   std::vector<Table::Column> columns() const {
@@ -171,7 +175,7 @@ class AuditTable {
   }
 
   std::vector<Table::Cell> cells(const Style& style, std::string period, std::string queue,
-                                 const Totals& totals) const {
+                                 const Totals& totals, const Totals& priced) const {
     std::vector<Table::Cell> cells{std::move(period), std::move(queue),
                                    std::to_string(totals.published)};
     for (const State state : shown()) {
@@ -182,7 +186,7 @@ class AuditTable {
     for (const std::uint64_t number : {totals.duplicates_at_append, totals.duplicates_by_ledger,
                                        totals.all_reruns(), totals.completed_twice})
       cells.emplace_back(std::to_string(number));
-    if (request_.cost) cells.emplace_back(format_amount(prevented(totals, *request_.cost)));
+    if (request_.cost) cells.emplace_back(format_amount(prevented(priced, *request_.cost)));
     return cells;
   }
 
@@ -211,15 +215,16 @@ class AuditTable {
   const Audit& audit_;
   const Request& request_;
   Totals sum_;
+  Totals priced_;  // of those whose runs cost somebody something
 };
 
 std::string for_people(const Audit& audit, const Request& request, const Style& style) {
   const AuditTable table(audit, request);
   std::string out = table.str(style);
-  if (request.cost && table.sum().duplicates() > 0)
+  if (request.cost && table.priced().duplicates() > 0)
     out += fmt::format(
-        "{} prevented: {} at {} a run\n", counted(table.sum().duplicates(), "duplicate"),
-        format_amount(prevented(table.sum(), *request.cost)), format_amount(*request.cost));
+        "{} prevented: {} at {} a run\n", counted(table.priced().duplicates(), "duplicate"),
+        format_amount(prevented(table.priced(), *request.cost)), format_amount(*request.cost));
   if (audit.discrepancies.empty()) return out + "every task is explained\n";
   const std::uint64_t all = audit.discrepancies.size() + audit.unlisted;
   out += fmt::format("{} not explained:\n",

@@ -69,6 +69,7 @@ struct AuditLine {
   Time period{};        // its beginning, UTC; tasks belong to the period they were published in
   std::string queue{};  // empty: tasks that no queue matches
   Totals totals{};
+  bool own = false;  // a queue of Once's own: what it spared is no work of anybody's
 };
 
 // What nothing explains.

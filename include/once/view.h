@@ -36,12 +36,12 @@ struct QueueStatus {
 };
 
 struct Status {
-  std::vector<QueueStatus> queues{};
+  std::vector<QueueStatus> queues{};  // without the ledgers in which workflows keep their runs
   std::uint64_t unrouted{};
 };
 
 struct ListFilter {
-  std::string queue{};           // empty: every queue
+  std::string queue{};           // empty: every queue but the ledgers of workflows
   std::optional<State> state{};  // none: every state
   std::string topic{};           // filter; empty: every topic
   std::optional<Time> since{};   // in this state since then or later

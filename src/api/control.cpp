@@ -57,6 +57,9 @@ class Control {
     auto queue = zone_.queue(queue_);
     if (!queue) return queue.error();
     Target target{.queue = std::move(*queue)};
+    if (target.queue.ledger)
+      if (auto ok = Zone::Impl::not_own(queue_, "nothing was changed: see 'once flow'"); !ok)
+        return ok.error();
     auto found = target.queue.ledger ? ledger_row(target.queue) : task_row(target.queue);
     if (!found) return found.error();
     target.row = std::move(*found);

@@ -131,6 +131,8 @@ Result<State> Guard::dead(std::string_view key, std::uint64_t token, std::string
 }
 
 Result<Guard> Zone::guard(std::string_view queue, GuardOptions options) {
+  if (auto ok = Impl::not_own(queue, "nothing was claimed; make a ledger of another name"); !ok)
+    return ok.error();
   auto definition = impl_->queue(queue);
   if (!definition) return definition.error();
   if (!definition->ledger)

@@ -165,6 +165,9 @@ std::string end_of(const core::Record& record) {
   return record.error.empty() ? text : text + ": " + record.error;
 }
 
+// What it holds is no task; a store may have to read all of it to count it.
+bool own_ledger(const Queue& queue) { return queue.ledger && core::own_queue(queue.name); }
+
 Error unknown_id(std::string_view id) {
   return {.code = Code::not_found, .message = "no task has the id '" + std::string(id) + "'"};
 }
@@ -221,6 +224,7 @@ Result<Status> Zone::status() const {
   auto queues = impl_->store->queues();
   if (!queues) return queues.error();
   for (Queue& queue : *queues) {
+    if (own_ledger(queue)) continue;
     auto counts = impl_->store->counts(queue.name);
     if (!counts) return counts.error();
     status.queues.push_back({.queue = std::move(queue),
@@ -235,29 +239,42 @@ Result<Status> Zone::status() const {
   return status;
 }
 
-Result<std::vector<ListItem>> Zone::list(const ListFilter& filter, const ListItem* after) const {
-  if (!filter.queue.empty())
-    if (auto queue = impl_->queue(filter.queue); !queue) return queue.error();
-  if (!filter.topic.empty())
-    if (auto ok = core::check_filter(filter.topic); !ok) return ok.error();
+Result<void> Zone::Impl::list(const ListFilter& filter, const std::string& queue,
+                              std::optional<store::Row> last, std::vector<ListItem>& items) const {
   const store::RowFilter wanted{
-      .queue = filter.queue, .state = filter.state, .topic = filter.topic, .since = filter.since};
-  std::vector<ListItem> items;
-  std::optional<store::Row> last;
-  if (after)
-    last = store::Row{
-        .entry = {.sequence = {after->sequence}}, .queue = after->queue, .key = after->key};
+      .queue = queue, .state = filter.state, .topic = filter.topic, .since = filter.since};
   while (items.size() < filter.limit) {
-    auto page = impl_->store->rows(wanted, last ? &*last : nullptr,
-                                   std::min(kPage, filter.limit - items.size()));
+    auto page =
+        store->rows(wanted, last ? &*last : nullptr, std::min(kPage, filter.limit - items.size()));
     if (!page) return page.error();
-    const core::StoreTime now = impl_->store->now();
+    const core::StoreTime now = store->now();
     for (const store::Row& row : page->rows) {
       ListItem item = list_item(row, now);
       if (passes(filter, row, item)) items.push_back(std::move(item));
     }
     if (!page->more || page->rows.empty()) break;
     last = std::move(page->rows.back());
+  }
+  return {};
+}
+
+Result<std::vector<ListItem>> Zone::list(const ListFilter& filter, const ListItem* after) const {
+  if (!filter.queue.empty())
+    if (auto queue = impl_->queue(filter.queue); !queue) return queue.error();
+  if (!filter.topic.empty())
+    if (auto ok = core::check_filter(filter.topic); !ok) return ok.error();
+  const auto queues = impl_->store->queues();
+  if (!queues) return queues.error();
+  std::vector<ListItem> items;
+  for (const Queue& queue : *queues) {
+    if (filter.queue.empty() ? own_ledger(queue) : queue.name != filter.queue) continue;
+    if (after && queue.name < after->queue) continue;
+    std::optional<store::Row> last;
+    if (after && queue.name == after->queue)
+      last = store::Row{
+          .entry = {.sequence = {after->sequence}}, .queue = after->queue, .key = after->key};
+    auto listed = impl_->list(filter, queue.name, std::move(last), items);
+    if (!listed) return listed.error();
   }
   return items;
 }
@@ -267,7 +284,7 @@ Result<std::vector<QueueView>> Zone::Impl::ledger_views(std::string_view key,
                                                         std::span<const Queue> queues) const {
   std::vector<QueueView> views;
   for (const Queue& queue : queues) {
-    if (!queue.ledger) continue;
+    if (!queue.ledger || (own_ledger(queue) && queue.name != core::kRunsLedger)) continue;
     const store::Address at{.queue = queue.name, .key = std::string(key)};
     auto stored = std::move(store->get(std::span(&at, 1)).front());
     if (!stored) return stored.error();

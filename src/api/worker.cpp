@@ -128,6 +128,8 @@ namespace {
 Result<engine::WorkerSettings> settings(const Zone::Impl& zone, std::string_view queue,
                                         engine::Handler handler, engine::Handler probe,
                                         WorkerOptions options) {
+  if (auto ok = Zone::Impl::not_own(queue, "nothing was started: 'once flow work' runs it"); !ok)
+    return ok.error();
   auto definition = zone.queue(queue);
   if (!definition) return definition.error();
   if (definition->ledger)

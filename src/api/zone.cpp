@@ -24,6 +24,8 @@ std::string Zone::uuid() const { return impl_->store->uuid(); }
 
 Result<std::uint64_t> Zone::add(const Queue& queue) {
   if (auto ok = core::check_queue(queue); !ok) return ok.error();
+  if (auto ok = Impl::not_own(queue.name, "nothing was added; give the queue another name"); !ok)
+    return ok.error();
   if (auto key = encoding::KeyTemplate::parse(queue.key); !key) return key.error();
   auto added = impl_->store->add_queue(queue);
   if (!added) return added.error();
@@ -39,6 +41,8 @@ Result<std::uint64_t> Zone::add(const Queue& queue) {
 Result<std::vector<Queue>> Zone::queues() const { return impl_->store->queues(); }
 
 Result<void> Zone::remove_queue(std::string_view name, bool force) {
+  if (auto ok = Impl::not_own(name, "nothing was removed: runs go on from what it holds"); !ok)
+    return ok;
   if (auto queue = impl_->queue(name); !queue) return queue.error();
   if (!force) {
     auto counts = impl_->store->counts(name);
@@ -88,6 +92,13 @@ Result<std::string> key_from(std::string_view key_template, const Task& task) {
   auto parsed = encoding::KeyTemplate::parse(key_template);
   if (!parsed) return parsed.error();
   return parsed->key(task.id, task.topic, task.body, task.headers);
+}
+
+Result<void> Zone::Impl::not_own(std::string_view queue, std::string_view instead) {
+  if (!core::own_queue(queue)) return {};
+  return Error{.code = Code::invalid_input,
+               .message = "queue '" + std::string(queue) + "' belongs to workflows; " +
+                          std::string(instead)};
 }
 
 Result<Queue> Zone::Impl::queue(std::string_view name) const {

@@ -20,6 +20,9 @@ struct Zone::Impl {
                 std::unique_ptr<engine::Scheduler> with = engine::thread_scheduler())
       : store(std::move(opened)), scheduler(std::move(with)), publisher(*store, *scheduler) {}
 
+  // Refuses what would disturb a queue of Once's own; `instead` says what was not done, and what to do.
+  static Result<void> not_own(std::string_view queue, std::string_view instead);
+
   // The queue's definition, or not_found with what to do.
   Result<Queue> queue(std::string_view name) const;
   // How the task stands in the queue; none: the queue does not take it.
@@ -33,6 +36,9 @@ struct Zone::Impl {
   // What the queue holds at that sequence.
   Result<std::optional<store::Row>> row_at(core::Sequence sequence, const Queue& queue) const;
 
+  // Adds one queue's tasks, behind `last`.
+  Result<void> list(const ListFilter& filter, const std::string& queue,
+                    std::optional<store::Row> last, std::vector<ListItem>& items) const;
   Result<std::vector<QueueView>> ledger_views(std::string_view key,
                                               std::span<const Queue> queues) const;
 

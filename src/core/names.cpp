@@ -113,7 +113,7 @@ Result<void> check_id(std::string_view id) {
 }
 
 Result<void> check_topic(std::string_view topic) {
-  if (topic == "$once" || topic.starts_with("$once."))
+  if (own_topic(topic))
     return invalid("topic " + shown(topic) + ": names under $once. belong to Once itself");
   return check_dotted(topic, "topic", false);
 }
@@ -194,6 +194,8 @@ Result<void> check_queue(const Queue& queue) {
       return refuse("a ledger alone takes in-doubt retry or hold: it has no worker to ask");
   } else if (auto ok = check_filter(queue.topic); !ok) {
     return ok;
+  } else if (queue.stream.empty() && own_topic(queue.topic) && !own_queue(queue.name)) {
+    return refuse("topics under $once. belong to Once itself");
   }
   constexpr Duration kLongest = std::chrono::hours{24 * 365};
   if (queue.lease < Duration{100} || queue.lease > kLongest)
@@ -227,7 +229,15 @@ std::optional<std::uint64_t> sequence_in(std::string_view stream, std::string_vi
   return sequence;
 }
 
+bool own_topic(std::string_view topic) { return topic == "$once" || topic.starts_with("$once."); }
+
+bool own_queue(std::string_view name) {
+  return name == kFlowQueue || name == kFlowsLedger || name == kRunsLedger || name == kKeysLedger ||
+         name == kValuesLedger;
+}
+
 bool matches(std::string_view filter, std::string_view topic) {
+  if (own_topic(topic) && !own_topic(filter)) return false;
   while (true) {
     if (filter == ">") return true;
     const std::size_t filter_dot = std::min(filter.find('.'), filter.size());

@@ -280,7 +280,10 @@ Audit Auditor::lines() const {
   add({}, unrouted_);
   Audit audit{.discrepancies = discrepancies_, .unlisted = unlisted_};
   for (auto& [key, totals] : all)
-    audit.lines.push_back({.period = key.first, .queue = key.second, .totals = totals});
+    audit.lines.push_back({.period = key.first,
+                           .queue = key.second,
+                           .totals = totals,
+                           .own = core::own_queue(key.second)});
   return audit;
 }
 

@@ -4,13 +4,13 @@
 
 #include "core/names.h"
 #include "encoding/digest.h"
+#include "engine/append.h"
 
 namespace once::engine {
 namespace {
 
 constexpr std::size_t kBatch = 1024;
 constexpr Duration kLongest = std::chrono::hours{24 * 365 * 10};
-constexpr int kAskAgain = 5;  // times that an unanswered append is sent again
 
 Error conflict(const store::Append& item, const store::Appended& appended,
                std::optional<std::vector<std::string>> differs) {
@@ -34,9 +34,9 @@ Error conflict(const store::Append& item, const store::Appended& appended,
 }  // namespace
 
 Publisher::Publisher(store::Store& store, Scheduler& scheduler)
-    : store_(store),
-      scheduler_(scheduler),
-      combiner_(scheduler, kBatch, [this](const auto& items) { return append(items); }) {}
+    : store_(store), scheduler_(scheduler), combiner_(scheduler, kBatch, [this](const auto& items) {
+        return append_known(store_, items);
+      }) {}
 
 std::vector<Result<Receipt>> Publisher::publish(std::vector<Task> tasks) {
   std::vector<Result<Receipt>> receipts;
@@ -102,26 +102,6 @@ Result<store::Append> Publisher::prepare(Task task) {
                      "published"};
   scheduler_.random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
   return item;
-}
-
-// An append whose outcome is unknown is sent again as it is: the nonce recognises its own entry.
-std::vector<Publisher::Answer> Publisher::append(const std::vector<store::Append>& items) {
-  std::vector<Answer> answers = store_.append(items);
-  for (int ask = 0; ask < kAskAgain; ++ask) {
-    std::vector<std::size_t> unknown;
-    for (std::size_t i = 0; i < answers.size(); ++i)
-      if (!answers[i] && answers[i].error().in_doubt) unknown.push_back(i);
-    if (unknown.empty()) break;
-    std::vector<store::Append> again;
-    for (const std::size_t i : unknown) again.push_back(items[i]);
-    std::vector<Answer> found = store_.append(again);
-    for (std::size_t k = 0; k < unknown.size(); ++k) {
-      // A plain refusal now says nothing about what the first append did.
-      const bool says_nothing = !found[k] && !found[k].error().in_doubt;
-      if (!says_nothing) answers[unknown[k]] = std::move(found[k]);
-    }
-  }
-  return answers;
 }
 
 Result<Receipt> Publisher::receipt(const store::Append& item, const store::Appended& appended) {

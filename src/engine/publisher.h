@@ -24,7 +24,6 @@ class Publisher {
   using Answer = Result<store::Appended>;
 
   Result<store::Append> prepare(Task task);
-  std::vector<Answer> append(const std::vector<store::Append>& items);
   Result<Receipt> receipt(const store::Append& item, const store::Appended& appended);
 
   store::Store& store_;

@@ -81,7 +81,8 @@ class Log {
   // An accepted item is durable when this returns. A duplicate is counted, durably, before the
   // answer. Within one batch a repeated id is a duplicate (or conflict) of the first.
   virtual std::vector<Result<Appended>> append(std::span<const Append> items) = 0;
-  // Entries after `after` whose topic matches `filter` (empty: all), in order, at most `limit`.
+  // Entries after `after` whose topic matches `filter` (empty: all, Once's own too), in order, at
+  // most `limit`.
   // May answer fewer than there are, but an empty answer means the end.
   virtual Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
                                           std::string_view filter) = 0;
@@ -338,6 +339,7 @@ class Meta {
       if (!core::settled(state) && tasks > 0) return false;
     return true;
   }
+  // Entries that no queue takes; those of Once's own topics are not counted.
   virtual Result<std::uint64_t> unrouted() = 0;
   // Rows in (queue, sequence) order, in a queue that is a ledger alone in (queue, key) order;
   // `after` is the last row of the page before.

@@ -320,7 +320,8 @@ class MemoryStore final : public Store {
     const std::lock_guard lock(zone_->mutex);
     return static_cast<std::uint64_t>(
         std::count_if(zone_->log.begin(), zone_->log.end(), [&](const auto& row) {
-          return row.second.stage == core::Stage::whole && !zone_->routed(row.first);
+          return row.second.stage == core::Stage::whole && !zone_->routed(row.first) &&
+                 !core::own_topic(row.second.entry.topic);
         }));
   }
 

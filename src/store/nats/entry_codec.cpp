@@ -120,8 +120,14 @@ Outgoing retired_message(const Subjects& subjects, const LogEntry& kept, core::S
   return message;
 }
 
+bool is_retired(const Kept& kept) {
+  std::string_view subject = kept.subject;
+  for (int i = 0; i < 2; ++i) subject.remove_prefix(subject.find('.') + 1);
+  return subject.starts_with("old.");
+}
+
 Result<LogEntry> log_entry_from(const Kept& kept, const ZoneClock& clock) {
-  // once . zone . log|old . id . rest
+  // once . zone . log|sys|old . id . rest
   const auto tokens = tokens_of(kept.subject, 5);
   LogEntry made{.message = kept.sequence};
   Entry& entry = made.entry;
@@ -169,7 +175,7 @@ Result<LogEntry> log_entry_from(const Kept& kept, const ZoneClock& clock) {
 Result<LogNote> log_note_from(const Kept& kept, const ZoneClock& clock) {
   const auto tokens = tokens_of(kept.subject, 5);
   if (tokens.size() != 5 || !kept.header("Once-Digest")) return foreign(kept);
-  if (tokens[2] == "log")
+  if (tokens[2] != "old")
     return LogNote{
         .sequence = {kept.sequence},
         .topic = std::string(tokens[4]),

@@ -23,6 +23,8 @@ struct LogEntry {
 
 Outgoing task_message(const Subjects& subjects, const Append& item);
 Outgoing retired_message(const Subjects& subjects, const LogEntry& kept, core::Stage stage);
+// What is left of a task, in place of it.
+bool is_retired(const Kept& kept);
 Result<LogEntry> log_entry_from(const Kept& kept, const ZoneClock& clock);
 // The little of it that counting needs.
 struct LogNote {

@@ -1,6 +1,7 @@
 // The log: one write per task decides, by a compare-and-swap over everything that the id ever had.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -25,7 +26,7 @@ struct Met {
   std::string topic{};
 };
 
-// once . zone . log|old . id . rest
+// once . zone . log|sys|old . id . rest
 std::string id_token(std::string_view subject) {
   for (int i = 0; i < 3; ++i) subject.remove_prefix(subject.find('.') + 1);
   return std::string(subject.substr(0, subject.find('.')));
@@ -349,21 +350,32 @@ Result<std::uint64_t> NatsStore::read_retired(std::uint64_t first, std::uint64_t
 // places.
 Result<std::vector<LogEntry>> NatsStore::read_log(Sequence after, std::size_t limit,
                                                   std::string_view filter) {
+  constexpr std::size_t kMostInPage = 500;
   const std::string stream = zone_->subjects.log_stream();
+  // Tasks lie under two roots. Asked for both, the server gives retired ids among them.
+  const std::string tasks =
+      filter.empty() ? zone_->subjects.whole_log() : zone_->subjects.logs(filter);
   limit = std::min<std::size_t>(limit, 1000);
+  std::size_t at_least = 1;
   while (true) {
     std::vector<Kept> whole;
+    std::uint64_t seen = after.value;
     bool more = limit > 0;
-    while (more && whole.size() < limit) {
-      const auto next = zone_->jet.page(stream, zone_->subjects.logs(filter.empty() ? ">" : filter),
-                                        whole.empty() ? after.value + 1 : whole.back().sequence + 1,
-                                        std::min<std::size_t>(limit - whole.size(), 500), whole);
+    bool passed_retired = false;
+    while (more && whole.size() < limit && !passed_retired) {
+      std::vector<Kept> page;
+      const auto next = zone_->jet.page(
+          stream, tasks, seen + 1, std::clamp(limit - whole.size(), at_least, kMostInPage), page);
       if (!next) return next.error();
       more = *next;
+      if (!page.empty()) seen = page.back().sequence;
+      passed_retired = std::erase_if(page, is_retired) > 0;
+      std::move(page.begin(), page.end(), std::back_inserter(whole));
     }
-    std::uint64_t last = 0;  // up to which everything is in hand
-    if (more && !whole.empty()) {
-      last = whole.back().sequence;
+    if (passed_retired) at_least = kMostInPage;  // where some are, many are
+    std::uint64_t last = 0;                      // up to which everything is in hand
+    if (more && seen > after.value) {
+      last = seen;
     } else {
       const auto end = zone_->jet.last(stream, zone_->subjects.whole_log());
       if (!end) return end.error();

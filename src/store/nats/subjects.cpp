@@ -1,6 +1,5 @@
 #include "store/nats/subjects.h"
 
-#include "core/names.h"
 #include "encoding/digest.h"
 
 namespace once::store::nats {

@@ -2,6 +2,8 @@
 //
 //   ONCE_<zone>_LOG          once.<zone>.log.<id>.<topic...>            the task: work item and
 //                                                                       deduplication record in one
+//                            once.<zone>.sys.<id>.<topic...>            the same for Once's own topics:
+//                                                                       no queue's filter reaches it
 //                            once.<zone>.old.<id>.<sequence>            an id whose body is retired
 //   ONCE_<zone>_OLD          once-old.<zone>.<range>.<sequence>         which id that is; a range is
 //                                                                       1,024 sequences
@@ -32,6 +34,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/names.h"
 #include "store/store.h"
 
 namespace once::store::nats {
@@ -80,10 +83,10 @@ struct Subjects {
   }
 
   std::string log(std::string_view id, std::string_view topic) const {
-    return "once." + zone + ".log." + token(id) + "." + std::string(topic);
+    return log_root(topic) + token(id) + "." + std::string(topic);
   }
   std::string logs(std::string_view filter) const {
-    return "once." + zone + ".log.*." + std::string(filter);
+    return log_root(filter) + "*." + std::string(filter);
   }
   std::string old(std::string_view id, Sequence sequence) const {
     return "once." + zone + ".old." + token(id) + "." + std::to_string(sequence.value);
@@ -159,6 +162,9 @@ struct Subjects {
   std::string news() const { return "once-news." + zone + ".>"; }
 
  private:
+  std::string log_root(std::string_view topic) const {
+    return "once." + zone + (core::own_topic(topic) ? ".sys." : ".log.");
+  }
   std::string old_root(std::uint64_t range) const {
     return "once-old." + zone + "." + std::to_string(range) + ".";
   }

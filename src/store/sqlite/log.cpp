@@ -1,6 +1,7 @@
 // The log: one entry per id, in commit order.
 #include <algorithm>
 
+#include "core/names.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
 
@@ -50,7 +51,7 @@ Appended append_again(WriteTransaction& transaction, const Append& item) {
 // Counts the new entry for the queues that have it. One that is to wait is pending there until its
 // time comes.
 void route(WriteTransaction& transaction, const std::vector<std::size_t>& places,
-           std::uint64_t sequence, Duration delay) {
+           std::uint64_t sequence, const Append& item) {
   bool routed = false;
   for (const std::size_t place : places) {
     const KnownQueue& queue = transaction.queues().all()[place];
@@ -60,12 +61,13 @@ void route(WriteTransaction& transaction, const std::vector<std::size_t>& places
     ++tally.matched;
     tally.last_match = static_cast<std::int64_t>(sequence);
     if (tally.first_match == 0) tally.first_match = tally.last_match;
-    if (delay > Duration{0}) schedule(transaction, queue, {sequence}, transaction.now() + delay);
+    if (item.delay > Duration{0})
+      schedule(transaction, queue, {sequence}, transaction.now() + item.delay);
     routed = true;
   }
   if (routed)
     transaction.due_at(transaction.now());
-  else
+  else if (!core::own_topic(item.topic))
     ++transaction.zone.unrouted;
 }
 
@@ -98,7 +100,7 @@ Appended append_one(WriteTransaction& transaction, const Append& item) {
             headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
             item.body.is_json() ? 1 : 0, Blob{item.body.text()})
       .run();
-  route(transaction, places, sequence, item.delay);
+  route(transaction, places, sequence, item);
   return {.verdict = core::AppendVerdict::accepted,
           .sequence = {sequence},
           .digest = item.digest,

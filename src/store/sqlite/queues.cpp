@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 
+#include "core/names.h"
 #include "encoding/record_codec.h"
 #include "store/sqlite/store_impl.h"
 
@@ -12,7 +13,7 @@ namespace {
 constexpr std::int64_t kDeletedAtOnce = 5'000;
 constexpr std::size_t kScanned = 10'000;
 
-// Which whole entries of the log a queue has, and how many of them no other queue has.
+// Which whole entries of the log a queue has, and how many of them would be unrouted without it.
 struct Matches {
   std::int64_t found = 0;
   std::int64_t first = 0;
@@ -40,7 +41,8 @@ Matches count_matches(WriteTransaction& transaction, const Queue& queue,
     matches.last = query.integer(0);
     if (matches.first == 0) matches.first = matches.last;
     if (!query.null(2)) delayed({query.number(0)}, store_time(query.integer(2)));
-    if (std::none_of(others.begin(), others.end(),
+    if (!core::own_topic(topic) &&
+        std::none_of(others.begin(), others.end(),
                      [&](const KnownQueue* other) { return other->has(topic, query.number(0)); }))
       ++matches.only_here;
   }

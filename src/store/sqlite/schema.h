@@ -36,7 +36,7 @@ struct ZoneRow {
   std::int64_t last_queue{};
   std::int64_t last_lone{};      // records without a log entry have places -1, -2, ...
   std::int64_t queue_version{};  // grows when a queue is added, changed or removed
-  std::int64_t unrouted{};       // whole entries that no queue has
+  std::int64_t unrouted{};       // whole entries that no queue has, without Once's own
   BootTime time{};
 };
 

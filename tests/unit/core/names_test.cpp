@@ -318,6 +318,38 @@ TEST(Names, AFilterMatchesTopicsAsInNats) {
     EXPECT_EQ(matches(row.filter, row.topic), row.matches) << row.filter << " on " << row.topic;
 }
 
+// A queue of anybody's would run Once's own events.
+TEST(Names, TopicsOfOncesOwnAreMatchedOnlyByFiltersOfItsOwn) {
+  for (const char* filter : {">", "*.>", "*.flow.>", "*.*.*", "*.flow.x", "*"})
+    for (const char* topic : {"$once.flow.x", "$once.flow", "$once"})
+      EXPECT_FALSE(matches(filter, topic)) << filter << " on " << topic;
+  for (const char* filter : {"$once.>", "$once.flow.>", "$once.*.x", "$once.flow.x"})
+    EXPECT_TRUE(matches(filter, "$once.flow.x")) << filter;
+  EXPECT_FALSE(matches("$once.>", "flow.x"));
+  for (const char* alike : {"$oncer.flow.x", "once.flow.x", "a.$once.x", "$ONCE.flow.x"}) {
+    EXPECT_TRUE(matches(">", alike)) << alike;
+    EXPECT_FALSE(own_topic(alike)) << alike;
+  }
+}
+
+TEST(Names, QueuesOfOncesOwn) {
+  for (const std::string_view name :
+       {kFlowQueue, kFlowsLedger, kRunsLedger, kKeysLedger, kValuesLedger})
+    EXPECT_TRUE(own_queue(name)) << name;
+  for (const char* other : {"", "once", "once-", "once-flowers", "flow", "Once-flow"})
+    EXPECT_FALSE(own_queue(other)) << other;
+}
+
+TEST(Names, AFilterOfOncesOwnIsForItsOwnQueues) {
+  for (const char* filter : {"$once", "$once.>", "$once.flow.>", "$once.flow.*.started"}) {
+    expect_refused(check_queue({.name = "mine", .topic = filter}), filter);
+    EXPECT_TRUE(check_queue({.name = "once-flow", .topic = filter})) << "as it is when it is set";
+    EXPECT_TRUE(check_queue({.name = "theirs", .topic = filter, .key = "{a}", .stream = "ORDERS"}))
+        << "a subject of somebody's stream is no topic";
+  }
+  EXPECT_TRUE(check_queue({.name = "mine", .topic = "$oncer.>"}));
+}
+
 TEST(Names, Utf8) {
   const Row rows[] = {
       {"nothing", "", true},

@@ -153,6 +153,35 @@ TEST_F(NatsPermissions, AWorkerDoesNothingElse) {
   EXPECT_TRUE(as("auditor").log(0, 10).value().at(0).body) << "nothing is lost by that";
 }
 
+// The worker that ended a step tells its workflow; nobody else makes events.
+TEST_F(NatsPermissions, OnlyWorkersTellWorkflowsWhatHappened) {
+  set_up();
+  const auto tell = [&](const std::string& role, const std::string& id) {
+    const auto store =
+        store::open_nats({.servers = {server().url()}, .login = login_of(role)}).value();
+    std::vector<store::Append> events;
+    for (const char* step : {".a", ".b", ".c", ".d", ".e"})
+      events.push_back({.id = id + step, .topic = "$once.flow.payment.step"});
+    for (const auto& [nonce, verdict] :
+         {std::pair{1, core::AppendVerdict::accepted}, {2, core::AppendVerdict::duplicate}}) {
+      for (store::Append& event : events) event.nonce.bytes[0] = static_cast<std::uint8_t>(nonce);
+      for (const auto& answer : store->append(events)) {
+        if (!answer) return Result<void>(answer.error());
+        EXPECT_EQ(answer->verdict, verdict) << role;
+      }
+    }
+    return Result<void>();
+  };
+  for (const std::string role : {"worker", "admin"}) {
+    const auto told = tell(role, role);
+    EXPECT_TRUE(told) << role << ": " << told.error().message;
+  }
+  for (const std::string role : {"publisher", "auditor", "retention"})
+    refused(tell(role, role), "once.main.sys." + role + "=2Ea.$once.flow.payment.step");
+  EXPECT_THAT(as("auditor").log(0, 100).value(), SizeIs(10));
+  EXPECT_THAT(as("auditor").log(0, 100, ">").value(), SizeIs(0));
+}
+
 TEST_F(NatsPermissions, AWorkerLeavesRetentionToWhoMay) {
   set_up();
   Zone publisher = as("publisher");

@@ -122,6 +122,31 @@ TEST_F(NatsScale, RetiredEntriesKeepTheirPlacesInPagesOfAnySize) {
   EXPECT_EQ(count(State::waiting), kTasks - 1'501);
 }
 
+// Retired ids lie behind the tasks: they are passed by in pages, not one by one.
+TEST_F(NatsScale, AmongManyRetiredEntriesOneIsReadAtOnceAndTheEndIsFoundInPages) {
+  constexpr std::size_t kTasks = 2'000;
+  const auto sequences = publish_many(kTasks);
+  record(0, kTasks - 1, sequences, State::completed);
+  store().set_retention({.bodies = 0ms, .records = 1h, .ids = 1h}).value();
+  EXPECT_EQ(retire_all(500).bodies, kTasks - 1);
+  EXPECT_LE(questions([&] {
+              const auto one = store().read(sequences[9], 1, {}).value();
+              ASSERT_THAT(one, SizeIs(1));
+              EXPECT_EQ(one[0].id, "task-10");
+            }),
+            12);
+  EXPECT_LE(
+      questions([&] { EXPECT_THAT(store().read(sequences.back(), 1, {}).value(), SizeIs(0)); }),
+      40);
+  append({.id = "run.started", .topic = "$once.flow.payment.started"}).value();
+  EXPECT_LE(questions([&] {
+              const auto one = store().read(sequences.back(), 1, {}).value();
+              ASSERT_THAT(one, SizeIs(1));
+              EXPECT_EQ(one[0].id, "run.started");
+            }),
+            40);
+}
+
 TEST_F(NatsScale, ARecordUnderAKeyIsFoundAndDroppedWithoutTheBody) {
   Queue keyed;
   keyed.name = "keyed";

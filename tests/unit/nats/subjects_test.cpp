@@ -57,6 +57,17 @@ TEST(Subjects, LongNamesAreHashedAndSayso) {
   EXPECT_EQ(from_token(escaped(std::string(1024, ' '))), std::string(1024, ' '));
 }
 
+// Whatever filter a queue has, its consumer's does not reach below `sys`.
+TEST(Subjects, TopicsOfOncesOwnLieUnderARootOfTheirOwn) {
+  const Subjects subjects{.zone = "z"};
+  EXPECT_EQ(subjects.log("a.b", "orders.new"), "once.z.log.a=2Eb.orders.new");
+  EXPECT_EQ(subjects.logs(">"), "once.z.log.*.>");
+  EXPECT_EQ(subjects.logs("*.flow.>"), "once.z.log.*.*.flow.>");
+  EXPECT_EQ(subjects.log("a.b", "$once.flow.x"), "once.z.sys.a=2Eb.$once.flow.x");
+  EXPECT_EQ(subjects.logs("$once.flow.>"), "once.z.sys.*.$once.flow.>");
+  EXPECT_EQ(subjects.all_of("a.b"), "once.z.*.a=2Eb.>") << "an id is one, under both";
+}
+
 TEST(AckSubjects, AreReadInBothForms) {
   const auto plain = ack_subject("$JS.ACK.LOG.q_1.3.17.20.1794773151161258387.4");
   ASSERT_TRUE(plain);
