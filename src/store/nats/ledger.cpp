@@ -89,7 +89,8 @@ void NatsStore::note_written(const KnownQueue& queue, const std::string& subject
        .subject = subject,
        .sequence = revision.value,
        .is_new = !item.expected,
-       .settled = item.at.kind == Address::Kind::lone || core::settled(item.record.state)});
+       .settled = item.at.kind == Address::Kind::lone ||
+                  (core::settled(item.record.state) && !item.record.reply_due)});
 }
 
 // The second look. Only what stands nowhere else is left in `written`.

@@ -15,7 +15,9 @@ Tally::Cell& Tally::cell(Sequence sequence) {
 
 void Tally::take_out(Sequence sequence, const Cell& cell) {
   if (!cell.counts()) return;
-  if (cell.standing() != kNone && counted_alone(static_cast<State>(cell.standing())))
+  owing_ -= cell.owes() ? 1 : 0;
+  if (cell.standing() != kNone && !cell.owes() &&
+      counted_alone(static_cast<State>(cell.standing())))
     --settled_[cell.standing()];
   else
     open_.erase(sequence);
@@ -25,10 +27,11 @@ void Tally::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTi
   if (!cell.counts()) return;
   const bool recorded = cell.standing() != kNone;
   const State state = recorded ? static_cast<State>(cell.standing()) : State::waiting;
-  if (recorded && counted_alone(state))
+  owing_ += cell.owes() ? 1 : 0;
+  if (recorded && !cell.owes() && counted_alone(state))
     ++settled_[cell.standing()];
   else
-    open_[sequence] = {state, recorded, cell.entry == 1, since, due};
+    open_[sequence] = {state, recorded, cell.entry == 1, since, due, cell.owes()};
 }
 
 void Tally::see_entry(Sequence sequence, bool whole, StoreTime not_before) {
@@ -51,6 +54,10 @@ void Tally::see_record(Place place, Sequence sequence, const Record& record, Sto
   if (stands) take_out(sequence, there);
   records_ += state == kNone ? 1 : 0;
   state = static_cast<std::uint8_t>(record.state);
+  if (place == Place::own)
+    there.own_owes = record.reply_due;
+  else
+    there.key_owes = record.reply_due;
   if (stands)
     put_in(sequence, there, stamp, stamp + core::look_again(record).value_or(Duration{0}));
 }
@@ -60,6 +67,7 @@ void Tally::drop_records(Sequence sequence) {
   take_out(sequence, there);
   records_ -= (there.key != kNone ? 1U : 0U) + (there.own != kNone ? 1U : 0U);
   there.key = there.own = kNone;
+  there.key_owes = there.own_owes = false;
   put_in(sequence, there, {}, {});
 }
 

@@ -407,9 +407,10 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
 Store::Turned SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
   const auto encoded = encode_all(items);
   auto turned = database_->write([&](WriteTransaction& transaction) {
-    Turned both{.swapped = swap_all(transaction, items, encoded)};
-    both.delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue));
-    return both;
+    auto swapped = swap_all(transaction, items, encoded);
+    return Turned{
+        .swapped = std::move(swapped),
+        .delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue))};
   });
   if (turned) return std::move(*turned);
   const Error& error = turned.error();
@@ -538,8 +539,9 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
         ++scanned;
         last = Look{.sequence = sequence};
       }
-      const bool settled =
-          query.integer(4) != 0 && core::settled(static_cast<State>(query.integer(6)));
+      // One that is settled and looked at again owes a reply.
+      const bool settled = query.integer(4) != 0 && query.integer(5) == 0 &&
+                           core::settled(static_cast<State>(query.integer(6)));
       last->scheduled = query.integer(4) == 0 && query.integer(7) != 0;
       last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;
       // Of two rows the entry's own comes last, and says how it stands.
