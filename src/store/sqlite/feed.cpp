@@ -406,13 +406,12 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
 
 Store::Turned SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
   const auto encoded = encode_all(items);
-  auto turned = database_->write([&](WriteTransaction& transaction) {
-    auto swapped = swap_all(transaction, items, encoded);
-    return Turned{
-        .swapped = std::move(swapped),
-        .delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue))};
+  Turned both;
+  const auto turned = database_->write([&](WriteTransaction& transaction) {
+    both.swapped = swap_all(transaction, items, encoded);
+    both.delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue));
   });
-  if (turned) return std::move(*turned);
+  if (turned) return both;
   const Error& error = turned.error();
   if (error.in_doubt || error.retryable)
     return {.swapped = std::vector<Result<Swapped>>(items.size(), error), .delivered = error};
