@@ -82,7 +82,9 @@ TEST_P(OwingContract, WhatIsWrittenWithoutADeliveryIsFoundAsWell) {
   const Held held = claim_one(queue_).value();
   const Stored doubt = settle_as(held, State::in_doubt);
   EXPECT_THAT(handed_over("work"), IsEmpty());
+  EXPECT_TRUE(all_settled());
   const Stored owes = write(held.at, doubt.revision, owing(doubt.record, State::completed));
+  EXPECT_FALSE(all_settled());
   pass(core::kReplyAgain);
   sweep();
   const auto again = fetch("work");
