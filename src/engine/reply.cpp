@@ -33,10 +33,10 @@ Said failed(std::string_view why) { return {"failed", "error", quoted(encoding::
 
 Said completed(const Body& output, const core::Record& record, const store::Address& at) {
   if (output.text().size() <= kMostSaid) return {"completed", "output", json_of(output)};
-  const core::Sequence sequence = at.sequence ? at.sequence : record.sequence;
+  const bool own = at.kind == store::Address::Kind::entry;
   return {"completed", "output_in",
-          "{\"key\":" + quoted(at.key) + ",\"queue\":" + quoted(at.queue) +
-              ",\"sequence\":" + std::to_string(sequence.value) + "}"};
+          "{\"key\":" + quoted(own ? "" : at.key) + ",\"queue\":" + quoted(at.queue) +
+              ",\"sequence\":" + std::to_string(record.sequence.value) + "}"};
 }
 
 Said said_of(const core::Record& record, const store::Address& at) {

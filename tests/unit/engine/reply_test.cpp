@@ -68,6 +68,10 @@ TEST(ReplyEvent, SaysWhereALargeOutputIs) {
   record.result = Body::bytes(std::string(kMostSaid + 1, 'x'));
   EXPECT_EQ(said(record),
             R"("completed","output_in":{"key":"payment-1.charge","queue":"pay","sequence":7})");
+  store::Address own = kAt;
+  own.kind = store::Address::Kind::entry;
+  EXPECT_THAT(std::string(reply_event(record, own).body.text()),
+              ::testing::HasSubstr(R"("output_in":{"key":"","queue":"pay","sequence":7})"));
 }
 
 TEST(ReplyEvent, CarriesTheReason) {
