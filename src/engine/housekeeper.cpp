@@ -105,7 +105,8 @@ void Housekeeper::attend(const Duty& duty) {
   if (!claimed || claimed->decision.verdict != core::Verdict::claimed) return;
   const Moment begun = scheduler_.now();
   const bool well = is_new || duty.work();
-  const auto took = std::chrono::ceil<Duration>(scheduler_.now() - begun);
+  // A process that was stopped meanwhile did not work for so long.
+  const auto took = std::min(std::chrono::ceil<Duration>(scheduler_.now() - begun), kLease);
   core::Command done = core::Fail{.nonce = nonce, .retry_in = rest(duty.every, took)};
   if (!well) done = core::Release{.nonce = nonce};
   // When this cannot be written, the duty is due again once its lease is over.

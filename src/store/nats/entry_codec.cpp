@@ -173,7 +173,8 @@ Result<LogNote> log_note_from(const Kept& kept, const ZoneClock& clock) {
     return LogNote{
         .sequence = {kept.sequence},
         .topic = std::string(tokens[4]),
-        .not_before = clock.stamp_of(kept) + Duration{integer(kept.header("Once-Delay"))}};
+        .not_before = clock.stamp_of(kept) + Duration{integer(kept.header("Once-Delay"))},
+        .delayed = integer(kept.header("Once-Delay")) > 0};
   const auto* topic = kept.header("Once-Topic");
   return LogNote{.sequence = {std::strtoull(std::string(tokens[4]).c_str(), nullptr, 10)},
                  .topic = topic ? *topic : std::string(),

@@ -30,6 +30,7 @@ struct LogNote {
   std::string topic{};
   core::Stage stage = core::Stage::whole;
   StoreTime not_before{};
+  bool delayed = false;  // it is to wait until then
 };
 Result<LogNote> log_note_from(const Kept& kept, const ZoneClock& clock);
 

@@ -486,14 +486,15 @@ std::vector<Exchange::Answer> Exchange::end(Burst& burst) {
 
 struct Exchange::Asked::Question {
   Outgoing question{};
+  Duration wait{};
   steady_clock::time_point deadline{};
   Burst burst{};
 };
 
 Exchange::Asked::Asked(Exchange& exchange, Outgoing question, Duration wait)
     : exchange_(exchange),
-      question_(
-          new Question{.question = std::move(question), .deadline = steady_clock::now() + wait}) {
+      question_(new Question{
+          .question = std::move(question), .wait = wait, .deadline = steady_clock::now() + wait}) {
   Burst& burst = question_->burst;
   burst.questions = std::span(&question_->question, 1);
   burst.many = true;
@@ -513,8 +514,18 @@ Exchange::Asked Exchange::begin_many(Outgoing question, Duration wait) {
 }
 
 Exchange::Answer Exchange::end_many(Asked asked) {
-  wait_for(asked.question_->burst, 1, asked.question_->deadline);
-  return std::move(end(asked.question_->burst).front());
+  Burst& burst = asked.question_->burst;
+  auto deadline = asked.question_->deadline;
+  // A slow line is no reason to give up, as long as something comes.
+  for (std::size_t came = 0;;) {
+    wait_for(burst, 1, deadline);
+    const std::lock_guard lock(mutex_);
+    const std::size_t there = burst.answers.front().messages.size();
+    if (burst.done > 0 || there == came) break;
+    came = there;
+    deadline = steady_clock::now() + asked.question_->wait;
+  }
+  return std::move(end(burst).front());
 }
 
 std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> questions, Duration wait,

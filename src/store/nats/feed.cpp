@@ -168,8 +168,10 @@ Result<void> NatsStore::may_hand_over(const KnownQueue& queue, const Fetch& requ
 Store::Turned NatsStore::turn(std::span<const Swap> items, const Fetch& request) {
   const auto last = remembered(request.queue);
   if (!last || !is_open(*last) || request.limit == 0) return {.swapped = swap(items)};
+  const auto known_at = steady_clock::now();
+  const std::uint64_t heard = zone_->news;
   Pulls pulls = begin_pulls(*last, request);
-  Turned turned{.swapped = swap(items)};
+  Turned turned{.swapped = swap(items)};  // asks what the queue is now
   const bool recorded = std::all_of(turned.swapped.begin(), turned.swapped.end(),
                                     [](const auto& each) { return each && each->written; });
   const auto queue = remembered(request.queue);
@@ -179,10 +181,13 @@ Store::Turned NatsStore::turn(std::span<const Swap> items, const Fetch& request)
     return turned;
   }
   auto parcels = gather(*queue, std::move(pulls), request);
-  if (parcels)
-    turned.delivered = hand_over(*queue, request, std::move(*parcels), Definitions::known);
-  else
+  if (!parcels) {
     turned.delivered = parcels.error();
+    return turned;
+  }
+  const bool known = zone_->news == heard && steady_clock::now() - known_at <= kStillKnown;
+  turned.delivered = hand_over(*queue, request, std::move(*parcels),
+                               known ? Definitions::known : Definitions::ask);
   return turned;
 }
 

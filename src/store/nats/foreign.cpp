@@ -223,7 +223,7 @@ Result<NatsStore::Overlooked> NatsStore::foreign_overlooked(const KnownQueue& qu
   Overlooked page{.settled = after};
   const auto state = consumer_state(queue);
   if (!state) return state.error();
-  const auto [delivered, floor, unanswered, undelivered] = *state;
+  const auto [delivered, floor, unanswered, undelivered, as_made] = *state;
   const auto tasks = foreign_tasks(queue);
   if (!tasks) return tasks.error();
   const auto wakes = wakes_of(queue);

@@ -3,20 +3,27 @@
 namespace once::store::nats {
 namespace {
 
-// Then what is missing before them is another's: it does not come any more.
-constexpr std::size_t kMostBeyond = 4096;
+// Then what is missing before them is another's, and does not come any more; and of those that are
+// open others have settled most.
+constexpr std::size_t kMost = 4096;
 
 }  // namespace
 
 void OwnWrites::wrote(const Written& record) {
   const std::lock_guard lock(mutex_);
-  auto& open = queues_[record.queue].open;
-  if (record.settled)
-    open.erase(record.subject);
-  else
-    open[record.subject] = record.sequence;
-  if (record.sequence > through_) beyond_.emplace(record.sequence, record.is_new);
-  if (beyond_.size() > kMostBeyond) {
+  if (record.sequence <= through_) start_anew();  // the stream lost what it had
+  Known& known = queues_[record.queue];
+  const auto open = known.open.find(record.subject);
+  if (!record.settled)
+    known.open[record.subject] = record.sequence;
+  else if (open != known.open.end() && open->second < record.sequence)
+    known.open.erase(open);
+  if (known.open.size() > kMost) {
+    known.open.clear();
+    known.seen.reset();
+  }
+  beyond_.emplace(record.sequence, record.is_new);
+  if (beyond_.size() > kMost) {
     begins_ = through_ = beyond_.begin()->first - 1;
     messages_.reset();
   }
@@ -25,21 +32,25 @@ void OwnWrites::wrote(const Written& record) {
 
 void OwnWrites::saw_all_settled(const std::string& queue, const Ledger& before) {
   const std::lock_guard lock(mutex_);
+  if (before.last >= through_) {
+    // Somebody removed or wrote what is not ours: the other queues may have lost some of theirs.
+    if (before.last != through_ || before.messages != messages_)
+      for (auto& [name, other] : queues_) other.seen.reset();
+    beyond_.erase(beyond_.begin(), beyond_.upper_bound(before.last));
+    begins_ = through_ = before.last;
+    messages_ = before.messages;
+  }
   Known& known = queues_[queue];
   known.seen = before.last;
   std::erase_if(known.open, [&](const auto& each) { return each.second <= before.last; });
-  if (before.last < through_) return;
-  beyond_.erase(beyond_.begin(), beyond_.upper_bound(before.last));
-  begins_ = through_ = before.last;
-  messages_ = before.messages;
   join_on();
 }
 
 bool OwnWrites::all_settled(const std::string& queue, const Ledger& now) {
   const std::lock_guard lock(mutex_);
   const Known& known = queues_[queue];
-  return through_ == now.last && messages_ == now.messages && known.seen >= begins_ &&
-         known.open.empty();
+  return through_ == now.last && messages_ == now.messages && known.seen &&
+         *known.seen >= begins_ && known.open.empty();
 }
 
 // With mutex_ held.
@@ -49,6 +60,14 @@ void OwnWrites::join_on() {
     if (messages_) *messages_ += beyond_.begin()->second ? 1 : 0;
     beyond_.erase(beyond_.begin());
   }
+}
+
+// With mutex_ held.
+void OwnWrites::start_anew() {
+  begins_ = through_ = 0;
+  beyond_.clear();
+  messages_.reset();
+  for (auto& [name, known] : queues_) known.seen.reset();
 }
 
 }  // namespace once::store::nats

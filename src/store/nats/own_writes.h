@@ -33,10 +33,11 @@ class OwnWrites {
 
  private:
   struct Known {
-    std::uint64_t seen{};                         // up to there
+    std::optional<std::uint64_t> seen = 0;        // up to there; none: not known
     std::map<std::string, std::uint64_t> open{};  // since then, of ours: by subject
   };
   void join_on();
+  void start_anew();
 
   std::mutex mutex_;
   // All of ours: after begins_ and up to through_, and single ones beyond, with whether they are new.

@@ -15,6 +15,10 @@ constexpr Duration kPullExpires{10'000};   // of one that waits at the server
 constexpr Duration kPullAnswered{13'000};  // at the latest, unless its node is gone
 constexpr Duration kAfterRefusal{50};      // the server could not take a pull just now
 constexpr std::size_t kMostAtOnce = 1000;
+// A server cuts a client off that lets 64 MiB wait (max_pending), and all of it comes again a lease later.
+// A pull's own max_bytes does not help: a cluster refuses it with 409 whatever the size. So it goes by
+// the size of what came lately.
+constexpr std::size_t kMostBytesAtOnce = 16 << 20;
 
 std::string pull_subject(const Subjects& subjects, const KnownQueue& queue, bool wakes) {
   return "$JS.API.CONSUMER.MSG.NEXT." +
@@ -59,7 +63,10 @@ std::optional<Parcel> NatsStore::parcel_from(const KnownQueue& queue, const Mess
 
 // Asks for what is there now.
 NatsStore::Pulling NatsStore::begin_pull(const KnownQueue& queue, bool wakes, std::size_t limit) {
-  Pulling pulling{.bell = std::make_shared<Bell>(), .limit = std::min(limit, kMostAtOnce)};
+  const std::size_t room = std::max<std::size_t>(kMostBytesAtOnce / zone_->task_size, 1);
+  Pulling pulling{.bell = std::make_shared<Bell>(),
+                  .limit = std::min({limit, kMostAtOnce, room}),
+                  .wakes = wakes};
   if (pulling.limit > 0)
     pulling.slot = zone_->exchange->pull(
         {.subject = pull_subject(zone_->subjects, queue, wakes),
@@ -84,8 +91,12 @@ Result<std::vector<Parcel>> NatsStore::end_pull(const KnownQueue& queue, Pulling
   }
   zone_->exchange->attend(*pulling.slot, nullptr);
   zone_->exchange->take(*pulling.slot, messages);
-  for (const Message& message : messages)
+  std::size_t largest = std::max<std::size_t>(zone_->task_size / 2, 1);
+  for (const Message& message : messages) {
+    largest = std::max(largest, message.data().size());
     if (auto parcel = parcel_from(queue, message)) parcels.push_back(std::move(*parcel));
+  }
+  if (!pulling.wakes && !messages.empty()) zone_->task_size = largest;
   if (const std::string denied = zone_->exchange->denied(*pulling.slot); !denied.empty())
     return not_permitted(denied);
   if (zone_->exchange->status_of(*pulling.slot) == 503)
@@ -132,7 +143,14 @@ Result<std::vector<Parcel>> NatsStore::gather(const KnownQueue& queue, Pulls pul
                                               const Fetch& request) {
   auto parcels = end_pull(queue, std::move(pulls.wakes));
   auto fresh = end_pull(queue, std::move(pulls.fresh));
-  // What is in hand comes again when its lease is over.
+  for (auto* well : {fresh ? nullptr : &parcels, parcels ? nullptr : &fresh}) {
+    if (!well || !*well) continue;  // what the other one brought is given back
+    std::vector<Answering> back;
+    for (Parcel& parcel : **well)
+      back.push_back(
+          {.consumer = queue.consumer(), .parcel = std::move(parcel), .again = Duration{0}});
+    answer_and_go_on(std::move(back));
+  }
   if (!parcels) return parcels;
   if (!fresh) return fresh;
   if (zone_->travel && parcels->size() < request.limit) {

@@ -241,6 +241,7 @@ std::shared_ptr<SharedTally> NatsStore::tally_of(const KnownQueue& queue) {
 // True: there was something new. Of the log, what is up to there.
 Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
   bool news = false;
+  const StoreTime time = now();
   // The ledger before the log: an entry is there before its record.
   auto read = zone_->jet.each(
       zone_->subjects.ledger_stream(), zone_->subjects.records(queue), tally.ledger_seen + 1,
@@ -267,7 +268,9 @@ Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally, std::ui
     const auto note = log_note_from(kept, zone_->clock);
     if (!note) return {};  // no once wrote it
     if (!queue.has(note->topic, note->sequence)) return {};
-    tally.see_entry(note->sequence, note->stage == core::Stage::whole, note->not_before);
+    // Who is not to wait does not wait for a clock that is behind.
+    const StoreTime since = note->delayed ? note->not_before : std::min(note->not_before, time);
+    tally.see_entry(note->sequence, note->stage == core::Stage::whole, since);
     if (note->stage == core::Stage::records_dropped) tally.drop_records(note->sequence);
     return {};
   };
@@ -309,17 +312,22 @@ Result<NatsStore::Newest> NatsStore::newest_of(const KnownQueue& queue) {
 Result<bool> NatsStore::catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
   constexpr int kRounds = 50;
   constexpr std::chrono::milliseconds kUntilReplicasFollow{20};
-  const auto newest = newest_of(queue);
-  if (!newest) return newest.error();
   bool news = false;
+  Result<Newest> newest = newest_of(queue);
   for (int round = 0; round < kRounds; ++round) {
+    if (!newest) return newest.error();
+    // Which is the last one before that, nobody tells: what a replica lacks of it is read next time.
+    if (newest->entry > log_up_to) newest->entry = 0;
+    if (newest->record < tally.ledger_seen) tally = {};  // records were lost, or taken back
     const auto read = read_news(queue, tally, log_up_to);
     if (!read) return read.error();
     news = news || *read;
     if (tally.ledger_seen >= newest->record && tally.olds_seen >= newest->old &&
-        tally.log_seen >= std::min(newest->entry, log_up_to))
+        tally.log_seen >= newest->entry)
       return news;
-    if (!*read) std::this_thread::sleep_for(kUntilReplicasFollow);
+    if (*read) continue;
+    std::this_thread::sleep_for(kUntilReplicasFollow);
+    newest = newest_of(queue);  // that one may have been removed meanwhile
   }
   return Error{.code = Code::store_unavailable,
                .message =
@@ -346,7 +354,7 @@ Result<void> NatsStore::bring_up_to_date(const KnownQueue& queue, Tally& tally) 
     if (!whole) return whole.error();
     if (*records == tally.records() && *whole == tally.whole()) return {};
     if (*news) continue;
-    if (read_anew) return {};
+    if (read_anew || round + 1 == kRounds) return {};
     tally = {};
     read_anew = true;
   }
@@ -449,7 +457,7 @@ Result<bool> NatsStore::feed_is_done(const KnownQueue& queue) {
   // A consumer hears of an entry a moment after its publisher does.
   const std::uint64_t up_to = *newest ? (*newest)->sequence : 0;
   const bool heard = up_to <= feed->delivered || up_to < queue.definition.from.value_or(0);
-  return heard && feed->unanswered == 0 && feed->pending == 0 && !*wake;
+  return heard && feed->as_made && feed->unanswered == 0 && feed->pending == 0 && !*wake;
 }
 
 // What nobody but us has written needs no reading: only then it is known for so little.

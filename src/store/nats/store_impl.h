@@ -54,12 +54,13 @@ struct Zone {
   std::map<std::string, std::vector<std::shared_ptr<Slot>>> idle_pulls;  // by consumer's subject
   // By consumer; shared with who counts just now.
   std::map<std::string, std::shared_ptr<SharedTally>> tallies;
-  Unrouted unrouted;                 // has a mutex of its own
-  BatchChoice append_batches;        // has a mutex of its own
-  BatchChoice record_batches;        // the same
-  OwnWrites own_writes;              // the same
-  std::set<std::string> in_batches;  // ids under way in one
-  bool met_duplicates = false;       // by the last batch
+  Unrouted unrouted;                              // has a mutex of its own
+  BatchChoice append_batches;                     // has a mutex of its own
+  BatchChoice record_batches;                     // the same
+  OwnWrites own_writes;                           // the same
+  std::set<std::string> in_batches;               // ids under way in one
+  bool met_duplicates = false;                    // by the last batch
+  std::atomic<std::size_t> task_size{512 << 10};  // the largest that came lately; at first a guess
 
   std::atomic<std::uint64_t> news{};  // told so far
   void ring();                        // for everyone who waits
@@ -257,6 +258,7 @@ class NatsStore final : public Store {
     std::shared_ptr<Bell> bell{};  // shared with the exchange
     std::shared_ptr<Slot> slot{};  // as well; none: it could not be sent
     std::size_t limit{};
+    bool wakes = false;
   };
   struct Pulls {
     std::string consumer{};
@@ -309,6 +311,7 @@ class NatsStore final : public Store {
     std::uint64_t floor{};
     std::uint64_t unanswered{};
     std::uint64_t pending{};  // not delivered yet
+    bool as_made = false;     // nobody has changed it
   };
   Result<ConsumerState> consumer_state(const KnownQueue& queue);
 

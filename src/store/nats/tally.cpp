@@ -1,12 +1,10 @@
 #include "store/nats/tally.h"
 
 namespace once::store::nats {
-namespace {
 
-// Those are counted alone; the others are also listed, with their times.
-bool counted_alone(State state) { return core::settled(state) && state != State::in_doubt; }
-
-}  // namespace
+bool Tally::Cell::counted_alone() const {
+  return standing() != kNone && !owes() && core::over(static_cast<State>(standing()));
+}
 
 Tally::Cell& Tally::cell(Sequence sequence) {
   if (cells_.size() <= sequence.value) cells_.resize(sequence.value + 1 + sequence.value / 8);
@@ -16,8 +14,7 @@ Tally::Cell& Tally::cell(Sequence sequence) {
 void Tally::take_out(Sequence sequence, const Cell& cell) {
   if (!cell.counts()) return;
   owing_ -= cell.owes() ? 1 : 0;
-  if (cell.standing() != kNone && !cell.owes() &&
-      counted_alone(static_cast<State>(cell.standing())))
+  if (cell.counted_alone())
     --settled_[cell.standing()];
   else
     open_.erase(sequence);
@@ -28,7 +25,7 @@ void Tally::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTi
   const bool recorded = cell.standing() != kNone;
   const State state = recorded ? static_cast<State>(cell.standing()) : State::waiting;
   owing_ += cell.owes() ? 1 : 0;
-  if (recorded && !cell.owes() && counted_alone(state))
+  if (cell.counted_alone())
     ++settled_[cell.standing()];
   else
     open_[sequence] = {state, recorded, cell.entry == 1, since, due, cell.owes()};
@@ -37,9 +34,9 @@ void Tally::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTi
 void Tally::see_entry(Sequence sequence, bool whole, StoreTime not_before) {
   Cell& there = cell(sequence);
   const auto listed = open_.find(sequence);
-  const Open before = listed != open_.end() && listed->second.recorded
-                          ? listed->second
-                          : Open{.since = not_before, .due = not_before};
+  Open before{.since = not_before, .due = not_before};
+  if (listed != open_.end() && listed->second.recorded) before = listed->second;
+  if (const auto early = early_.extract(sequence)) before = early.mapped();
   take_out(sequence, there);
   whole_ -= there.entry == 1 ? 1 : 0;
   there.entry = whole ? 1 : 2;
@@ -58,8 +55,13 @@ void Tally::see_record(Place place, Sequence sequence, const Record& record, Sto
     there.own_owes = record.reply_due;
   else
     there.key_owes = record.reply_due;
-  if (stands)
-    put_in(sequence, there, stamp, stamp + core::look_again(record).value_or(Duration{0}));
+  if (!stands) return;
+  const StoreTime due = stamp + core::look_again(record).value_or(Duration{0});
+  put_in(sequence, there, stamp, due);
+  if (there.counts() || there.counted_alone())
+    early_.erase(sequence);
+  else
+    early_[sequence] = {.since = stamp, .due = due};
 }
 
 void Tally::drop_records(Sequence sequence) {

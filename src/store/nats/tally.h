@@ -57,6 +57,7 @@ class Tally {
 
     std::uint8_t standing() const { return own != kNone ? own : key; }
     bool owes() const { return own != kNone ? own_owes : key_owes; }
+    bool counted_alone() const;  // others are also listed, with their times
     bool counts() const { return entry == 1 || (entry == 2 && standing() != kNone); }
   };
   Cell& cell(Sequence sequence);
@@ -65,6 +66,7 @@ class Tally {
 
   std::vector<Cell> cells_;  // by sequence
   std::map<Sequence, Open> open_;
+  std::map<Sequence, Open> early_;  // the times of open records whose entry was not seen yet
   std::array<std::uint64_t, 16> settled_{};
   std::set<std::string> lone_;
   std::uint64_t records_{};

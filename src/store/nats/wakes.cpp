@@ -72,14 +72,17 @@ Result<NatsStore::ConsumerState> NatsStore::consumer_state(const KnownQueue& que
   const auto info = zone_->jet.call(
       "CONSUMER.INFO." + zone_->subjects.source_stream(queue) + "." + queue.consumer(), "");
   if (!info) return info.error();
+  const auto wanted = encoding::parse_json(consumers_of(queue).back().config);
   const auto position = [&](const char* which) {
     const encoding::Json* place = info->json.member(which);
     return place ? number_of(*place, "stream_seq").value_or(0) : 0;
   };
-  return ConsumerState{.delivered = position("delivered"),
-                       .floor = position("ack_floor"),
-                       .unanswered = number_of(info->json, "num_ack_pending").value_or(0),
-                       .pending = number_of(info->json, "num_pending").value_or(0)};
+  return ConsumerState{
+      .delivered = position("delivered"),
+      .floor = position("ack_floor"),
+      .unanswered = number_of(info->json, "num_ack_pending").value_or(0),
+      .pending = number_of(info->json, "num_pending").value_or(0),
+      .as_made = wanted && info->error == 0 && !difference(*wanted, info->json.member("config"))};
 }
 
 // The server tells how many deliveries are unanswered and up to where all are answered, not which
@@ -96,25 +99,17 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
   if (queue->foreign()) return foreign_overlooked(*queue, after, limit);
   const auto state = consumer_state(*queue);
   if (!state) return state.error();
-  const auto [delivered, floor, unanswered, undelivered] = *state;
+  const auto [delivered, floor, unanswered, undelivered, as_made] = *state;
 
   const auto wakes = wakes_of(*queue);
   if (!wakes) return wakes.error();
   const auto shared = tally_of(*queue);
   const std::lock_guard lock(shared->mutex);
   Tally& tally = shared->tally;
-  // What nobody was handed yet is not looked at. A record that was removed leaves no message behind.
-  const auto news = catch_up(*queue, tally, delivered);
-  if (!news) return news.error();
-  if (!*news) {
-    const auto records =
-        zone_->jet.count(zone_->subjects.ledger_stream(), zone_->subjects.records(*queue));
-    if (!records) return records.error();
-    if (*records != tally.records()) {
-      tally = {};
-      if (auto again = catch_up(*queue, tally, delivered); !again) return again.error();
-    }
-  }
+  // A record that was removed leaves no message behind: who begins at the start reads everything anew.
+  // What nobody was handed yet is not looked at.
+  if (!after) tally = {};
+  if (auto done = catch_up(*queue, tally, delivered); !done) return done.error();
 
   const StoreTime time = now();
   struct Candidate {

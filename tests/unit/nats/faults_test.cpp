@@ -315,6 +315,31 @@ TEST_F(NatsPartition, AnAppendWhoseAnswerIsLostIsFoundByItsNonce) {
   EXPECT_EQ(entry->duplicates, 0U);
 }
 
+// As much as a server lets wait for a client: it cuts off who is behind by more.
+TEST_F(NatsPartition, WhoIsSlowWithLargeTasksIsNotCutOff) {
+  NatsOptions options = watchful();
+  options.servers = {proxy().url()};
+  options.patience = 20s;
+  reopen(options);
+  add("q", 30s);
+  const std::string large = "\"" + std::string(1'000'000, 'x') + "\"";
+  constexpr int kTasks = 90;
+  for (int i = 0; i < kTasks; ++i) ASSERT_TRUE(append(task(std::to_string(i), large)));
+  const int connections = proxy().taken();
+  proxy().hold_answers(true);
+  std::jthread later([&] {
+    std::this_thread::sleep_for(1s);
+    proxy().hold_answers(false);
+  });
+  std::size_t handed_over = 0;
+  while (handed_over < kTasks) {
+    const auto some = fetch("q", 20s, kTasks);
+    ASSERT_FALSE(some.empty());
+    handed_over += some.size();
+  }
+  EXPECT_EQ(proxy().taken(), connections);
+}
+
 // The server's time is taken low by what its answer took: a task must not wait for that.
 TEST_F(NatsPartition, ATaskIsHandedOverAtOnceByAStoreWhoseClockIsBehind) {
   add("q", 30s);

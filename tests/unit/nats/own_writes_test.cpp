@@ -73,6 +73,42 @@ TEST_F(OwnWritesTest, WhatIsWrittenWhileOthersLookIsNotTakenForSeen) {
   EXPECT_TRUE(settled(2, 1));
 }
 
+TEST_F(OwnWritesTest, ALateWordSettlesNothingNewer) {
+  claim(1, "a");
+  claim(3, "a");
+  complete(2, "a");
+  EXPECT_FALSE(settled(3, 2)) << "it runs again since";
+}
+
+TEST_F(OwnWritesTest, AStreamThatLostItsEndIsNotKnown) {
+  claim(1, "a");
+  complete(2, "a");
+  complete(2, "a");
+  EXPECT_FALSE(settled(2, 1));
+  writes.saw_all_settled("q", {.last = 2, .messages = 1});
+  EXPECT_TRUE(settled(2, 1));
+}
+
+TEST_F(OwnWritesTest, WhatWasRemovedMayBeAnotherQueues) {
+  claim(1, "a");
+  complete(2, "a");
+  claim(3, "b", "other");
+  complete(4, "b", "other");
+  EXPECT_TRUE(settled(4, 2));
+  EXPECT_TRUE(settled(4, 2, "other"));
+  writes.saw_all_settled("other", {.last = 4, .messages = 1});
+  EXPECT_TRUE(settled(4, 1, "other"));
+  EXPECT_FALSE(settled(4, 1)) << "its record may be the one";
+}
+
+TEST_F(OwnWritesTest, WhatOthersSettledCostsNoMemoryAndIsNotKnown) {
+  for (std::uint64_t sequence = 1; sequence < 10'000; ++sequence)
+    claim(sequence, std::to_string(sequence));
+  for (std::uint64_t sequence = 5'000; sequence < 10'000; ++sequence)
+    complete(sequence + 5'000, std::to_string(sequence));
+  EXPECT_FALSE(settled(14'999, 9'999));
+}
+
 TEST_F(OwnWritesTest, AGapThatStaysIsAnothersAndCostsNoMemory) {
   for (std::uint64_t sequence = 2; sequence < 20'000; sequence += 2) complete(sequence, "a");
   EXPECT_FALSE(settled(19'998, 1));

@@ -334,6 +334,7 @@ TEST_F(Recipes, R08_ALateAckSettlesASuccessorsTask) {
   claimed_by_one_that_dies(queue);
   const Settlement ack{.queue = "q", .sequence = {a.sequence}, .handle = slow.handle};
   store().settle(std::span(&ack, 1)).value();
+  EXPECT_EQ(sweep(), 1U);
   EXPECT_THAT(run_all(), ElementsAre("a"));
   EXPECT_THAT(outcomes("a"), ElementsAre("lost", "completed"));
 }

@@ -1,7 +1,6 @@
 // Acknowledgements that come late, get lost or are forgotten: the server then counts as done what is
 // not, or delivers again what is. The ledger decides, and the sweeper finds what nobody would deliver
-// again. In real time; a worker sweeps a second after its start.
-#include "engine/housekeeper.h"
+// again. In real time; a worker sweeps a second after its start, when that is due.
 #include "unit/nats/zone_world.h"
 
 namespace once::store::nats {
@@ -15,11 +14,6 @@ using ::testing::UnorderedElementsAre;
 
 class Sweeper : public ZoneWorld {
  protected:
-  // What a worker's sweeper does once a minute; how many it found.
-  std::uint64_t sweep() {
-    Sequence floor{};
-    return engine::Housekeeper::sweep(store(), "q", floor, [] { return false; }).value();
-  }
   // By a person, or by one who thinks it is in the way.
   void forget_record(const std::string& id) {
     const Bare jet = bare();
@@ -138,9 +132,22 @@ TEST_F(Sweeper, ALostRecordIsFoundAndItsTaskRuns) {
   add_queue({.lease = 2s});
   publish_tasks(3);
   EXPECT_THAT(run_all(), SizeIs(3));
+  EXPECT_EQ(sweep(), 0U) << "this store has seen its record";
   forget_record("1");
   EXPECT_EQ(view("1").state, State::waiting) << "and the server counts it as done";
+  EXPECT_EQ(sweep(), 1U);
   EXPECT_THAT(run_all(), ElementsAre("1"));
+  EXPECT_EQ(sweep(), 0U);
+}
+
+TEST_F(Sweeper, WhatWasDeliveredLastMayBeRetiredSince) {
+  add_queue({.lease = 2s});
+  publish_tasks(3);
+  EXPECT_THAT(run_all(), SizeIs(3));
+  zone().set_retention({.bodies = 0ms, .records = 1h, .ids = 1h}).value();
+  zone().retire().value();
+  zone().change("q", [](Queue& queue) { queue.paused = true; }).value();
+  publish_task("later").value();
   EXPECT_EQ(sweep(), 0U);
 }
 

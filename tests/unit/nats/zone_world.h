@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/decide.h"
+#include "engine/housekeeper.h"
 #include "once/once.h"
 #include "unit/nats/bare_stream.h"
 #include "unit/nats/nats_world.h"
@@ -45,6 +46,11 @@ class ZoneWorld : public NatsWorld {
     for (int i = 0; i < count; ++i) publish_task(std::to_string(i)).value();
   }
 
+  // What a worker's sweeper does once a minute; how many it found.
+  std::uint64_t sweep() {
+    Sequence floor{};
+    return engine::Housekeeper::sweep(store(), "q", floor, [] { return false; }).value();
+  }
   Worker worker(std::function<Outcome(Context&)> handler, std::string name = "worker") {
     return zone().worker("q", std::move(handler), {.name = std::move(name)}).value();
   }
