@@ -98,7 +98,8 @@ class Context {
   std::uint64_t token() const;  // grows with every claim in the zone: give it to the outside system
   int attempt() const;          // 1 for the first claim
   bool in_doubt() const;        // an earlier attempt ended without a verdict
-  // The same for every attempt of this task (and step): hex SHA-256 of zone, queue, key and step.
+  // The same for every attempt of this task (and step): hex SHA-256 of zone, queue, key and step; of a
+  // task that is a workflow's step, RUN.STEP.
   std::string idempotency_key(std::string_view step = {}) const;
   // Asked to stop when the lease is lost, the task is cancelled, the queue's timeout has passed or the
   // worker is ended. Callbacks run on a thread of the worker's, or inside step().

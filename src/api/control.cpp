@@ -7,6 +7,7 @@
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "encoding/json.h"
+#include "encoding/step_headers.h"
 #include "engine/scribe.h"
 
 namespace once::inline v1 {
@@ -161,6 +162,9 @@ class Control {
                          .by = who_,
                          .why = why_};
     command.order = target->row.order;
+    if (target->queue.stream.empty())
+      if (const auto step = encoding::read_step(target->row.entry.headers, target->queue.name))
+        command.reply = encoding::reply_to(*step);
     auto written = write(*target, command);
     if (!written) return written.error();
     const State state = written->stored ? written->stored->record.state : target->state;
@@ -207,6 +211,7 @@ class Control {
       return Error{.code = Code::not_found,
                    .message = "queue '" + queue.name + "' does not have the task '" +
                               std::string(id_) + "'"};
+    (*row)->entry.headers = std::move((*entry)->headers);
     return std::move(**row);
   }
 

@@ -70,6 +70,16 @@
 //  again     | begun                                            | refused       | none    | refused
 //  done      | remembered                                       | repeat        | refused | refused
 //
+//  A task that somebody waits for owes a reply from when it is over (completed, dead, cancelled,
+//  duplicate; not in_doubt) until this is written:
+//            | replied
+//  ----------+-------------------------------------------------------------------------------------
+//  owes      | the state and claims that were told are the record's: replied; else already_done
+//  otherwise | already_done
+//  One that runs again owes nothing until it is over again.
+//
+//  What a task says of attempts itself goes before what its queue says; lease and keys are the queue's.
+//
 // A claim counts as an attempt when it is made; release gives the count back. So a task that kills
 // every worker that touches it is counted out by its claims.
 #include "core/decide.h"
@@ -102,7 +112,11 @@ class Rules {
 
   Decision operator()(const Claim& claim) const {
     if (!stored_)
-      return first_claim(Record{.sequence = claim.sequence, .digest = claim.digest}, claim);
+      return first_claim(Record{.sequence = claim.sequence,
+                                .digest = claim.digest,
+                                .reply = claim.reply,
+                                .own = claim.own},
+                         claim);
     const Record& record = stored_->record;
     if (record.sequence != claim.sequence) return other_task(claim);
     switch (record.state) {
@@ -198,10 +212,23 @@ class Rules {
           stored_->record.sequence == aside.sequence && stored_->record.state == aside.state;
       return just(mine ? Verdict::already_done : Verdict::fenced);
     }
-    Record next{.sequence = aside.sequence, .digest = aside.digest};
+    Record next{.sequence = aside.sequence,
+                .digest = aside.digest,
+                .result = aside.result,
+                .reply = aside.reply};
     enter(next, aside.state);
     next.reason = bounded(aside.reason);
     return {.verdict = Verdict::set_aside, .next = std::move(next)};
+  }
+
+  Decision operator()(const Replied& replied) const {
+    const bool owes = stored_ && stored_->record.reply_due &&
+                      stored_->record.state == replied.state &&
+                      stored_->record.claims == replied.claims;
+    if (!owes) return just(Verdict::already_done);
+    Record next = current();
+    next.reply_due = false;
+    return {.verdict = Verdict::replied, .next = std::move(next)};
   }
 
   Decision operator()(const Probed& probed) const {
@@ -331,7 +358,7 @@ class Rules {
 
   Decision operator()(const Cancel& cancel) const {
     if (told(cancel.nonce)) return just(Verdict::already_done);
-    Record next{.sequence = cancel.sequence, .digest = cancel.digest};
+    Record next{.sequence = cancel.sequence, .digest = cancel.digest, .reply = cancel.reply};
     if (stored_) {
       if (stored_->record.sequence != cancel.sequence) return just(Verdict::wrong_state);
       next = current();
@@ -611,6 +638,7 @@ class Rules {
     next.since = now_.wall;
     next.cancel_asked = next.cancel_asked && state == State::running;
     next.probe = next.probe && !settled(state);
+    next.reply_due = next.reply && over(state);
   }
 
   void end_attempt(Record& next, Ending ending, const std::string& error) const {
@@ -684,10 +712,19 @@ class Rules {
   Now now_;
 };
 
+const TaskPolicy* own_policy(const Stored* stored, const Command& command) {
+  if (stored) return stored->record.own ? &*stored->record.own : nullptr;
+  const Claim* claim = std::get_if<Claim>(&command);
+  return claim && claim->own ? &*claim->own : nullptr;
+}
+
 }  // namespace
 
 Decision decide(const Stored* stored, const Command& command, const Policy& policy, Now now) {
-  return std::visit(Rules{stored, policy, now}, command);
+  const TaskPolicy* own = own_policy(stored, command);
+  if (!own) return std::visit(Rules{stored, policy, now}, command);
+  const Policy effective = applied(policy, *own);
+  return std::visit(Rules{stored, effective, now}, command);
 }
 
 AppendVerdict judge_append(const Nonce& my_nonce, const Digest& my_digest, const Nonce& its_nonce,

@@ -30,17 +30,20 @@ struct Policy {
   std::vector<Duration> backoff{};
   InDoubt in_doubt = InDoubt::retry;
   SameKey same_key = SameKey::duplicate;
+  std::uint32_t jitter_permille = kJitter;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 Policy policy_of(const Queue& queue);  // with the defaults filled in
+// As it is for a task that has something to say of its own.
+Policy applied(Policy queue, const TaskPolicy& own);
 
 // What becomes of a step that is cut off, when it does not say so itself: what the queue says of
 // attempts. Where a probe speaks for the whole task, the step is run again after it.
 InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own);
 
 // The wait before the next attempt, after `counted` attempts were used: the backoff value and up to
-// a fifth more, by `jitter` in [0, 1).
+// a fifth more (or what the policy says), by `jitter` in [0, 1).
 Duration backoff_after(const Policy& policy, std::uint32_t counted, double jitter);
 
 // --- Commands -------------------------------------------------------------------------------
@@ -56,6 +59,8 @@ struct Claim {  // I want to run this task
   std::optional<StoreTime> expires{};     // of the task
   std::optional<Order> order{};           // a person's, that came with the delivery
   Duration lease{};                       // zero: the queue's
+  std::optional<ReplyTo> reply{};         // for a task that has no record yet, like the next one
+  std::optional<TaskPolicy> own{};
 };
 struct Renew {  // I am still at it
   Nonce nonce{};
@@ -92,6 +97,13 @@ struct SetAside {  // a record for an entry that has none under its key, before 
   Digest digest{};
   State state = State::duplicate;  // or dead, cancelled
   std::string reason{};
+  std::optional<Body> result{};  // a duplicate that owes a reply: of the task that has its key
+  std::optional<ReplyTo> reply{};
+};
+
+struct Replied {  // who waits for the task has been told that it ended so
+  std::uint32_t claims{};
+  State state{};
 };
 
 // A claim that asks the probe: what it answered, when that is not "it happened" (see Complete).
@@ -148,10 +160,12 @@ struct Cancel {                  // any unsettled task; one that runs is asked t
   Nonce nonce{};
   std::string by{};
   std::string why{};
+  std::optional<ReplyTo> reply{};  // for a task that has no record yet
 };
 
-using Command = std::variant<Claim, Renew, Complete, Fail, Doubt, Release, SetAside, Probed,
-                             StepBegin, StepEnd, StepFail, StepHold, Resolve, Retry, Drop, Cancel>;
+using Command =
+    std::variant<Claim, Renew, Complete, Fail, Doubt, Release, SetAside, Probed, StepBegin, StepEnd,
+                 StepFail, StepHold, Resolve, Retry, Drop, Cancel, Replied>;
 
 // --- Outcomes -------------------------------------------------------------------------------
 
@@ -174,6 +188,7 @@ enum class Verdict {
   step_in_doubt,    // begun in an earlier attempt and cut off: ask its probe; nothing to write
   step_recorded,
   step_refused,       // too many steps, or none of that name has begun
+  replied,            // recorded: no reply is owed any more
   already_done,       // this very command was recorded before: nothing to write
   already_completed,  // by an earlier attempt; the record holds the result
   already_dead,

@@ -21,6 +21,15 @@ Policy policy_of(const Queue& queue) {
   return policy;
 }
 
+Policy applied(Policy queue, const TaskPolicy& own) {
+  if (own.attempts > 0) queue.attempts = own.attempts;
+  if (!own.backoff.empty()) queue.backoff = own.backoff;
+  if (own.timeout > Duration{0}) queue.timeout = own.timeout;
+  queue.in_doubt = own.in_doubt.value_or(queue.in_doubt);
+  queue.jitter_permille = own.jitter_permille;
+  return queue;
+}
+
 InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own) {
   switch (own.value_or(policy.in_doubt)) {
     case InDoubt::retry: return InDoubt::retry;
@@ -34,8 +43,8 @@ InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own) {
 Duration backoff_after(const Policy& policy, std::uint32_t counted, double jitter) {
   const std::size_t last = policy.backoff.size() - 1;
   const Duration base = policy.backoff[std::min<std::size_t>(counted > 0 ? counted - 1 : 0, last)];
-  return base +
-         Duration{static_cast<Duration::rep>(static_cast<double>(base.count()) * 0.2 * jitter)};
+  const double most = static_cast<double>(base.count()) * policy.jitter_permille / 1000;
+  return base + Duration{static_cast<Duration::rep>(most * jitter)};
 }
 
 }  // namespace once::core

@@ -63,7 +63,10 @@ bool settled(State state) {
   return false;
 }
 
+bool over(State state) { return settled(state) && state != State::in_doubt; }
+
 std::optional<Duration> look_again(const Record& record) {
+  if (record.reply_due) return kReplyAgain;
   switch (record.state) {
     case State::waiting: return Duration{0};
     case State::running: return record.lease;

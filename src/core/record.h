@@ -101,6 +101,27 @@ struct Order {
   friend bool operator==(const Order&, const Order&) = default;
 };
 
+// Who waits to hear how the task ended: an event with this topic and an id that begins with this.
+struct ReplyTo {
+  std::string topic{};
+  std::string id{};
+
+  friend bool operator==(const ReplyTo&, const ReplyTo&) = default;
+};
+
+inline constexpr std::uint32_t kJitter = 200;  // permille
+
+// What a task itself says about its attempts, in place of what its queue says.
+struct TaskPolicy {
+  std::uint32_t attempts{};         // zero: the queue's
+  std::vector<Duration> backoff{};  // empty: the queue's
+  std::uint32_t jitter_permille = kJitter;
+  Duration timeout{};                 // zero: the queue's
+  std::optional<InDoubt> in_doubt{};  // none: the queue's
+
+  friend bool operator==(const TaskPolicy&, const TaskPolicy&) = default;
+};
+
 // Only these of State occur in a record: waiting, running, retrying, in_doubt, completed, dead,
 // cancelled, duplicate.
 struct Record {
@@ -125,6 +146,9 @@ struct Record {
   std::string error{};              // of the last attempt that had one
   std::string reason{};             // dead, cancelled, duplicate: why
   Time since{};                     // in this state since, wall time
+  std::optional<ReplyTo> reply{};   // none: nobody waits
+  bool reply_due = false;           // over, and who waits has not been told for certain
+  std::optional<TaskPolicy> own{};  // none: the queue's alone
 
   friend bool operator==(const Record&, const Record&) = default;
 };
@@ -147,9 +171,14 @@ bool cut_off(const Record& record, const Step& step);
 
 // Nothing will happen to it any more by itself.
 bool settled(State state);
+// Settled, and not for a person to decide: whoever waits for the task can be told.
+bool over(State state);
+
+// How soon a task that is over comes again while it owes a reply.
+inline constexpr Duration kReplyAgain{10'000};
 
 // When the feed should hand the task over again, counted from the record's stamp; none: never, the
-// delivery is done with.
+// delivery is done with. What owes a reply is not done with, whatever its state.
 std::optional<Duration> look_again(const Record& record);
 
 // The token of the running claim, given the revision the record was read at or written with.

@@ -6,9 +6,11 @@ namespace once::core {
 
 namespace {
 
-// Settled for good: nobody waits for it, and no person has to look at it.
-bool done(State state) {
-  return state == State::completed || state == State::cancelled || state == State::duplicate;
+// Settled for good: nobody waits for it or for its reply, and no person has to look at it.
+bool done(const Standing& standing) {
+  const State state = standing.state;
+  return !standing.owes &&
+         (state == State::completed || state == State::cancelled || state == State::duplicate);
 }
 
 Duration age_of(Stage stage, const Retention& ages) {
@@ -33,7 +35,7 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
                   const Retention& ages, StoreTime now) {
   // A queue that still waits for the task, and a person who still has to look at it, keep it.
   for (const Standing& standing : standings) {
-    if (!done(standing.state)) return Forget::nothing;
+    if (!done(standing)) return Forget::nothing;
     since = std::max(since, standing.since);
   }
   if (!old_enough(stage, since, ages, now)) return Forget::nothing;
@@ -46,12 +48,12 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
 }
 
 bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now) {
-  return done(standing.state) && age(standing.since, now) >= ages.records;
+  return done(standing) && age(standing.since, now) >= ages.records;
 }
 
 bool may_forget_outside(const Standing& standing, bool entry_gone, const Retention& ages,
                         StoreTime now) {
-  return entry_gone && done(standing.state) &&
+  return entry_gone && done(standing) &&
          age(standing.since, now) >= ages.bodies + ages.records + ages.ids;
 }
 

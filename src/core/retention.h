@@ -15,6 +15,7 @@ enum class Forget { nothing, body, records, id };
 struct Standing {
   State state = State::waiting;  // waiting: also when the queue has no record of it
   StoreTime since{};             // stamp of the record
+  bool owes = false;             // a reply, which is said from the record
 };
 
 // `since` is when the entry reached its stage; `standings` has one per matching queue.

@@ -23,6 +23,7 @@ std::string_view to_string(Verdict verdict) {
     case Verdict::step_in_doubt: return "step_in_doubt";
     case Verdict::step_recorded: return "step_recorded";
     case Verdict::step_refused: return "step_refused";
+    case Verdict::replied: return "replied";
     case Verdict::already_done: return "already_done";
     case Verdict::already_completed: return "already_completed";
     case Verdict::already_dead: return "already_dead";

@@ -1,13 +1,14 @@
 // A record and an order as bytes (wire.h has fields and checksum):
 //
 //   record  := 0x01 field* checksum      fields in ascending order, only attempt, step and deed
-//                                        repeated
+//                                        (and the backoff of an own policy) repeated
 //
 //    1 sequence    2 digest (32 bytes)   3 state      4 claims    5 counted     6 in doubt (1)
 //    7 nonce (16)  8 member              9 lease ms  10 delay ms                12 attempt
 //   13 result as JSON text              14 result as bytes       15 result cut (1)
 //   16 error      17 reason             18 since, ms since 1970
 //   19 step       20 deed               21 deeds     22 probe (1)              23 cancel asked (1)
+//   24 reply to   25 reply due (1)      26 own policy
 //
 //   attempt := field*
 //    1 number  2 worker  3 token  4 started, ms since 1970  5 ended  6 ending  7 error  8 probing
@@ -16,6 +17,11 @@
 //    8 result as JSON text   9 result as bytes   10 result cut (1)
 //   deed    := field*
 //    1 act     2 at, ms since 1970   3 by   4 why   5 step   6 nonce (16)
+//   reply to := field*
+//    1 topic   2 id
+//   own policy := field*
+//    1 attempts   2 backoff ms   3 jitter permille, left out when 200   4 timeout ms
+//    5 in doubt: its policy + 1
 //
 //   order   := 0x01 field* checksum
 //    1 kind    2 nonce (16)   3 at, ms since 1970   4 by   5 why   6 step
@@ -40,7 +46,9 @@ using core::Deed;
 using core::Ending;
 using core::Order;
 using core::Record;
+using core::ReplyTo;
 using core::Step;
+using core::TaskPolicy;
 
 constexpr unsigned char kVersion = 1;
 
@@ -74,6 +82,9 @@ enum RecordField : unsigned {
   kDeeds = 21,
   kProbe = 22,
   kCancelAsked = 23,
+  kReply = 24,
+  kReplyDue = 25,
+  kOwn = 26,
 };
 
 enum AttemptField : unsigned {
@@ -107,6 +118,19 @@ enum DeedField : unsigned {
   kDeedWhy = 4,
   kDeedStep = 5,
   kDeedNonce = 6,
+};
+
+enum ReplyField : unsigned {
+  kReplyTopic = 1,
+  kReplyId = 2,
+};
+
+enum OwnField : unsigned {
+  kOwnAttempts = 1,
+  kOwnBackoff = 2,
+  kOwnJitter = 3,
+  kOwnTimeout = 4,
+  kOwnInDoubt = 5,
 };
 
 enum OrderField : unsigned {
@@ -185,18 +209,38 @@ void put_fields(const Deed& deed, std::string& out) {
   put(kDeedNonce, deed.nonce, out);
 }
 
+void put_fields(const ReplyTo& reply, std::string& out) {
+  put(kReplyTopic, reply.topic, out);
+  put(kReplyId, reply.id, out);
+}
+
+void put_fields(const TaskPolicy& own, std::string& out) {
+  put(kOwnAttempts, std::uint64_t{own.attempts}, out);
+  for (const Duration wait : own.backoff)
+    append_number_field(kOwnBackoff, fold_sign(wait.count()), out);
+  if (own.jitter_permille != core::kJitter)
+    append_number_field(kOwnJitter, own.jitter_permille, out);
+  put(kOwnTimeout, own.timeout, out);
+  if (!own.in_doubt) return;
+  const auto policy = std::find(kPolicies.begin(), kPolicies.end(), *own.in_doubt);
+  append_number_field(kOwnInDoubt, static_cast<std::uint64_t>(policy - kPolicies.begin()) + 1, out);
+}
+
+template <class Part>
+void put_part(unsigned field, const Part& part, std::string& out) {
+  const std::size_t begin = out.size();
+  put_fields(part, out);
+  // The size stands before the part and is known only now: moving a few bytes is cheaper than a
+  // second string.
+  std::string head;
+  append_varint(field * 2 + static_cast<unsigned>(WireKind::bytes), head);
+  append_varint(out.size() - begin, head);
+  out.insert(begin, head);
+}
+
 template <class Part>
 void put_all(unsigned field, const std::vector<Part>& parts, std::string& out) {
-  for (const Part& part : parts) {
-    const std::size_t begin = out.size();
-    put_fields(part, out);
-    // The size stands before the part and is known only now: moving a few bytes is cheaper than a
-    // second string.
-    std::string head;
-    append_varint(field * 2 + static_cast<unsigned>(WireKind::bytes), head);
-    append_varint(out.size() - begin, head);
-    out.insert(begin, head);
-  }
+  for (const Part& part : parts) put_part(field, part, out);
 }
 
 // Takes values out of fields; the first that does not fit makes the record damaged.
@@ -225,6 +269,11 @@ class FieldTaker {
   void to(Step::State& target) { to(target, Step::State::again); }
   void to(Deed::Act& target) { to(target, Deed::Act::step_completed); }
   void to(Order::Kind& target) { to(target, Order::Kind::complete_step); }
+  void to(std::optional<InDoubt>& target) {
+    const std::uint64_t place = number(kPolicies.size());
+    if (place == 0) fits_ = false;
+    if (fits_) target = kPolicies[place - 1];
+  }
   template <std::size_t N, class Tag>
   void to(core::Bytes<N, Tag>& target) {
     const std::string_view given = bytes();
@@ -337,13 +386,41 @@ bool take(const WireField& field, Order& order) {
   return taker.fits();
 }
 
+bool take(const WireField& field, ReplyTo& reply) {
+  FieldTaker taker(field);
+  switch (field.number) {
+    case kReplyTopic: taker.to(reply.topic); break;
+    case kReplyId: taker.to(reply.id); break;
+    default: break;  // of a newer writer
+  }
+  return taker.fits();
+}
+
+bool take(const WireField& field, TaskPolicy& own) {
+  FieldTaker taker(field);
+  switch (field.number) {
+    case kOwnAttempts: taker.to(own.attempts); break;
+    case kOwnBackoff: taker.to(own.backoff.emplace_back()); break;
+    case kOwnJitter: taker.to(own.jitter_permille); break;
+    case kOwnTimeout: taker.to(own.timeout); break;
+    case kOwnInDoubt: taker.to(own.in_doubt); break;
+    default: break;  // of a newer writer
+  }
+  return taker.fits();
+}
+
 template <class Target>
 bool take_all(std::string_view bytes, Target& target);
 
-template <class Part>
-bool take_part(FieldTaker& taker, std::vector<Part>& parts) {
+// `parts`: a vector, or an optional.
+template <class Parts>
+bool take_part(FieldTaker& taker, Parts& parts) {
   const std::string_view bytes = taker.bytes();
-  return taker.fits() && take_all(bytes, parts.emplace_back());
+  if (!taker.fits()) return false;
+  if constexpr (requires { parts.emplace_back(); })
+    return take_all(bytes, parts.emplace_back());
+  else
+    return take_all(bytes, parts.emplace());
 }
 
 bool take(const WireField& field, Record& record) {
@@ -374,21 +451,27 @@ bool take(const WireField& field, Record& record) {
     case kDeeds: taker.to(record.deeds); break;
     case kProbe: taker.to(record.probe); break;
     case kCancelAsked: taker.to(record.cancel_asked); break;
+    case kReply: return take_part(taker, record.reply);
+    case kReplyDue: taker.to(record.reply_due); break;
+    case kOwn: return take_part(taker, record.own);
     default: break;  // of a newer writer
   }
   return taker.fits();
 }
 
 // The fields that a kind of thing has; a newer writer may repeat those of its own.
-constexpr std::uint64_t last_known(const Record&) { return kCancelAsked; }
+constexpr std::uint64_t last_known(const Record&) { return kOwn; }
 constexpr std::uint64_t last_known(const Attempt&) { return kProbing; }
 constexpr std::uint64_t last_known(const Step&) { return kStepResultCut; }
 constexpr std::uint64_t last_known(const Deed&) { return kDeedNonce; }
+constexpr std::uint64_t last_known(const ReplyTo&) { return kReplyId; }
+constexpr std::uint64_t last_known(const TaskPolicy&) { return kOwnInDoubt; }
 constexpr std::uint64_t last_known(const Order&) { return kOrderClaims; }
 
 bool repeats(const Record&, std::uint64_t field) {
   return field == kAttempt || field == kStep || field == kDeed;
 }
+bool repeats(const TaskPolicy&, std::uint64_t field) { return field == kOwnBackoff; }
 template <class Other>
 bool repeats(const Other&, std::uint64_t) {
   return false;
@@ -443,6 +526,8 @@ std::size_t size_of(const Record& record) {
   for (const Step& step : record.steps) size += 48 + step.name.size() + step.result.text().size();
   for (const Deed& deed : record.story)
     size += 48 + deed.by.size() + deed.why.size() + deed.step.size();
+  if (record.reply) size += 16 + record.reply->topic.size() + record.reply->id.size();
+  if (record.own) size += 32 + 6 * record.own->backoff.size();
   return size;
 }
 
@@ -473,6 +558,9 @@ std::string encode(const Record& record) {
   put(kDeeds, std::uint64_t{record.deeds}, out);
   put(kProbe, std::uint64_t{record.probe}, out);
   put(kCancelAsked, std::uint64_t{record.cancel_asked}, out);
+  if (record.reply) put_part(kReply, *record.reply, out);
+  put(kReplyDue, std::uint64_t{record.reply_due}, out);
+  if (record.own) put_part(kOwn, *record.own, out);
   append_checksum(out);
   return out;
 }

@@ -50,6 +50,17 @@ inline void append_utf8(unsigned code_point, std::string& out) {
   }
 }
 
+// The text with U+FFFD in place of each byte that is not part of any character.
+inline std::string readable(std::string_view raw) {
+  std::string text;
+  for (std::size_t at = 0; at < raw.size();) {
+    const std::size_t size = utf8_sequence(raw, at);
+    text += size == 0 ? std::string_view("\uFFFD") : raw.substr(at, size);
+    at += size == 0 ? 1 : size;
+  }
+  return text;
+}
+
 // Text for a message: at most `limit` bytes, cut between characters.
 inline std::string excerpt(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return std::string(text);

@@ -59,9 +59,12 @@ struct Assignment {
   int inheritable_fd = -1;  // the worker's presence; programs inherit it
   std::stop_token stop{};
   Steps* steps = nullptr;  // null in a probe
+  std::string_view run{};  // of a workflow, whose step the task is; empty: of none
+  std::string_view step{};
 };
 
-// The same for every attempt of the task (and step): hex SHA-256 of zone, queue, key and step.
+// The same for every attempt of the task (and step): hex SHA-256 of zone, queue, key and step. A task
+// that is a workflow's step has the name of that: RUN.STEP.
 std::string idempotency_key(const Assignment& assignment, std::string_view step = {});
 
 inline constexpr std::size_t kMaxResult = 1 << 20;  // what is kept of a result

@@ -35,9 +35,12 @@ struct Flight {
   core::Token token{};
   std::uint32_t attempt{};
   bool in_doubt = false;
-  bool probing = false;    // the probe is asked first
-  bool first = false;      // nothing of the task has run before
-  Duration claimed_for{};  // the lease that it was claimed with, and is renewed with
+  bool probing = false;                   // the probe is asked first
+  bool first = false;                     // nothing of the task has run before
+  Duration claimed_for{};                 // the lease that it was claimed with, and is renewed with
+  std::optional<core::TaskPolicy> own{};  // what the task says of attempts itself
+  std::string run{};                      // of a workflow, whose step it is; empty: of none
+  std::string step{};
 
   // The record as last written. Changed by the keeper while it watches, by the settler after that.
   core::Stored stored{};

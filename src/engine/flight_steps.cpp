@@ -58,7 +58,7 @@ Steps::Begun FlightSteps::begin(std::string_view name, std::optional<InDoubt> po
   auto written =
       write(core::StepBegin{.nonce = flight_.nonce,
                             .name = std::string(name),
-                            .policy = core::step_policy(keeper_.policy(), policy),
+                            .policy = core::step_policy(keeper_.policy(flight_), policy),
                             .asked = asked},
             [&] { return scheduler_.now() >= deadline || flight_.stop.stop_requested(); });
   if (!written) {

@@ -55,6 +55,7 @@ Result<Intake::Taken> Intake::take(Round& round, Result<std::vector<store::Deliv
   }
   Taken taken{.delivered = !deliveries->empty()};
   std::vector<store::Delivery> unclaimed;
+  std::vector<Debt> debts;
   for (store::Delivery& delivery : *deliveries) {
     if (delivery.unanswered) {
       const core::Nonce nonce = delivery.stored->record.nonce;
@@ -66,8 +67,13 @@ Result<Intake::Taken> Intake::take(Round& round, Result<std::vector<store::Deliv
       taken.flights.push_back(flight(std::move(delivery), std::move(at)));
     } else {  // the claim settled it: as dead, in doubt or cancelled
       meter_.recorded(delivery.stored->record);
+      if (delivery.stored->record.reply_due)
+        debts.push_back({.at = *address(delivery.entry),
+                         .stored = std::move(*delivery.stored),
+                         .handle = std::move(delivery.handle)});
     }
   }
+  if (!debts.empty()) scribe_.pay(debts);
   static_cast<void>(recover(taken.flights));  // those that are not known yet are asked for again
   if (!unclaimed.empty()) {
     auto answered = answer(round, std::move(unclaimed), taken.flights);
@@ -82,6 +88,12 @@ std::optional<store::Address> Intake::address(const store::Entry& entry) const {
   if (!key) return std::nullopt;
   return store::Address{
       .queue = settings_.queue.name, .key = std::move(*key), .sequence = entry.sequence};
+}
+
+store::Address Intake::own_place(const store::Entry& entry) const {
+  return {.kind = store::Address::Kind::entry,
+          .queue = settings_.queue.name,
+          .sequence = entry.sequence};
 }
 
 // --- A round ----------------------------------------------------------------------------------
@@ -133,8 +145,18 @@ core::Claim Intake::command(const store::Entry& entry, const core::Order* order)
   if (entry.delay > Duration{0}) claim.not_before = entry.not_before();
   if (entry.lives) claim.expires = entry.appended_at + *entry.lives;
   if (order) claim.order = *order;
+  if (auto step = step_of(entry)) {
+    claim.reply = encoding::reply_to(*step);
+    claim.own = std::move(step->policy);
+  }
   scheduler_.random_bytes(claim.nonce.bytes.data(), claim.nonce.bytes.size());
   return claim;
+}
+
+// Others may give the messages of their streams any headers.
+std::optional<encoding::StepTask> Intake::step_of(const store::Entry& entry) const {
+  if (!settings_.queue.stream.empty()) return std::nullopt;
+  return encoding::read_step(entry.headers, settings_.queue.name);
 }
 
 Result<std::string> Intake::key_of(const store::Entry& entry) const {
@@ -143,6 +165,10 @@ Result<std::string> Intake::key_of(const store::Entry& entry) const {
 
 std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address at) const {
   auto flight = std::make_unique<Flight>();
+  if (auto step = step_of(delivery.entry)) {
+    flight->run = std::move(step->run);
+    flight->step = std::move(step->step);
+  }
   flight->task = {.topic = std::move(delivery.entry.topic),
                   .id = std::move(delivery.entry.id),
                   .body = std::move(*delivery.entry.body),
@@ -164,6 +190,7 @@ std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address 
   flight->probing = flight->stored.record.attempts.back().probing;
   flight->first = first_start(flight->stored.record);
   flight->claimed_for = flight->stored.record.lease;
+  flight->own = flight->stored.record.own;
   // The lease counts from the write, however late its answer is seen.
   flight->renewed_at =
       scheduler_.now() - std::max(Duration{0}, store_.now() - flight->stored.stamp);
@@ -182,21 +209,26 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
                              .handle = delivery.handle,
                              .again = again});
     };
-    const auto set_aside = [&](State state, std::string reason) -> Result<void> {
-      const auto written =
-          scribe_.write({.at = {.kind = store::Address::Kind::entry,
-                                .queue = settings_.queue.name,
-                                .sequence = delivery.entry.sequence},
-                         .command = core::SetAside{.sequence = delivery.entry.sequence,
-                                                   .digest = delivery.entry.digest,
-                                                   .state = state,
-                                                   .reason = std::move(reason)},
-                         .handle = delivery.handle});
+    // `holder` is the record of its key, when that is another task's.
+    const auto set_aside = [&](State state, std::string reason,
+                               const core::Record* holder = nullptr) -> Result<void> {
+      core::SetAside aside{.sequence = delivery.entry.sequence,
+                           .digest = delivery.entry.digest,
+                           .state = state,
+                           .reason = std::move(reason)};
+      if (const auto step = step_of(delivery.entry)) {
+        aside.reply = encoding::reply_to(*step);
+        if (state == State::duplicate && holder && holder->state == State::completed)
+          aside.result = holder->result;
+      }
+      const auto written = scribe_.write({.at = own_place(delivery.entry),
+                                          .command = std::move(aside),
+                                          .handle = delivery.handle});
       if (!written) return written.error();
       if (written->decision.verdict == core::Verdict::set_aside)
         meter_.recorded(written->stored->record);
       else
-        settle(std::nullopt);
+        settle(core::look_again(written->stored->record));
       return {};
     };
     const auto key = key_of(delivery.entry);
@@ -205,8 +237,14 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
     const bool nothing_to_run = !delivery.order || !delivery.entry.body;
     if (delivery.stored && nothing_to_run && core::settled(delivery.stored->record.state) &&
         delivery.stored->record.sequence == delivery.entry.sequence) {
-      meter_.stopped_settled();
-      settle(std::nullopt);
+      if (!delivery.stored->record.reply_due) {
+        meter_.stopped_settled();
+        settle(std::nullopt);
+      } else if (const auto debt = pay(delivery); !debt) {
+        settle(kSoon);
+      } else if (!debt->answered) {
+        settle(core::look_again(debt->stored.record));
+      }
     } else if (!delivery.entry.body) {
       const std::string& stream = settings_.queue.stream;
       done =
@@ -251,7 +289,7 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
           settle(std::max(Duration{1}, decision.until - store_.now()));
           break;
         case core::Verdict::duplicate_key:
-          done = set_aside(State::duplicate, "same key as " + of);
+          done = set_aside(State::duplicate, "same key as " + of, &written->stored->record);
           break;
         case core::Verdict::conflicting_key:
           meter_.stopped_same_key();
@@ -264,7 +302,7 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
         case core::Verdict::cancelled:  // recorded as settled, and the delivery with it
           meter_.recorded(written->stored->record);
           break;
-        default: meter_.stopped_settled(); settle(std::nullopt);
+        default: meter_.stopped_settled(); settle(core::look_again(written->stored->record));
       }
     }
     if (!done) failed = done.error();
@@ -273,6 +311,22 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
     if (auto settled = store_.settle(settlements); !settled) return settled;
   if (failed) return *failed;
   return {};
+}
+
+// A delivery does not tell in which of its two places its record lies: in the one that has the revision
+// it came with. None: that has changed since, or cannot be read.
+std::optional<Debt> Intake::pay(const store::Delivery& delivery) {
+  std::vector<store::Address> places{own_place(delivery.entry)};
+  if (auto at = address(delivery.entry)) places.push_back(std::move(*at));
+  auto found = scribe_.read(places);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!found[i] || !*found[i] || (*found[i])->revision != delivery.stored->revision) continue;
+    Debt debt{
+        .at = std::move(places[i]), .stored = std::move(**found[i]), .handle = delivery.handle};
+    scribe_.pay(std::span(&debt, 1));
+    return debt;
+  }
+  return std::nullopt;
 }
 
 Result<void> Intake::recover(Flights& flights) {

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "encoding/key_template.h"
+#include "encoding/step_headers.h"
 #include "engine/flight.h"
 #include "engine/meter.h"
 #include "engine/scribe.h"
@@ -75,10 +76,15 @@ class Intake {
 
   Result<Taken> take(Round& round, Result<std::vector<store::Delivery>> deliveries);
   std::optional<store::Address> address(const store::Entry& entry) const;
+  store::Address own_place(const store::Entry& entry) const;
   core::Claim command(const store::Entry& entry, const core::Order* order) const;
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;
   Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, Flights& flights);
+  // What a task that is a workflow's step says to this queue; none: it is none.
+  std::optional<encoding::StepTask> step_of(const store::Entry& entry) const;
+  // Pays the reply that its record owes.
+  std::optional<Debt> pay(const store::Delivery& delivery);
   // An error: of some it is to be asked again.
   Result<void> recover(Flights& flights);
   Result<void> recover(Proposal& proposal, Flights& flights);

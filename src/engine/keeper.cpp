@@ -123,6 +123,16 @@ Stopped Keeper::stopped(const Flight& flight) const {
   return flight.stopped;
 }
 
+core::Policy Keeper::policy(const Flight& flight) const {
+  const auto queue = scribe_.policy();
+  return flight.own ? core::applied(*queue, *flight.own) : *queue;
+}
+
+Duration Keeper::timeout(const Flight& flight) const {
+  const bool own = flight.own && flight.own->timeout > Duration{0};
+  return own ? flight.own->timeout : scribe_.policy()->timeout;
+}
+
 Moment Keeper::lease_end(const Flight& flight) const {
   std::lock_guard lock(*mutex_);
   return ends(flight);
@@ -181,7 +191,7 @@ Moment Keeper::due(const Flight& flight) const {
   Moment next = renewal(flight);
   if (!flight.started_at || flight.stopped != Stopped::no) return next;
   next = std::min(next, flight.look_at);
-  const Duration timeout = scribe_.policy()->timeout;
+  const Duration timeout = this->timeout(flight);
   return timeout == Duration{0} ? next : std::min<Moment>(next, *flight.started_at + timeout);
 }
 
@@ -195,7 +205,7 @@ Moment Keeper::ends(const Flight& flight) const {
 }
 
 bool Keeper::out_of_time(const Flight& flight) const {
-  const Duration timeout = scribe_.policy()->timeout;
+  const Duration timeout = this->timeout(flight);
   return timeout > Duration{0} && flight.started_at &&
          scheduler_.now() >= *flight.started_at + timeout;
 }

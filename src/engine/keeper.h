@@ -35,8 +35,9 @@ class Keeper {
   void give_up(Flight& flight, std::string why);
   std::optional<std::string> given_up(const Flight& flight) const;
   Stopped stopped(const Flight& flight) const;
-  Moment lease_end(const Flight& flight) const;  // as far as this worker knows
-  core::Policy policy() const { return *scribe_.policy(); }
+  Moment lease_end(const Flight& flight) const;     // as far as this worker knows
+  Duration timeout(const Flight& flight) const;     // of an attempt; zero: none
+  core::Policy policy(const Flight& flight) const;  // of its attempts
   // How many of the watched claims hold at that time.
   std::size_t held_at(core::StoreTime time) const;
 

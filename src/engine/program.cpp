@@ -115,12 +115,7 @@ class Tail {
   std::string text(std::size_t limit) const {
     std::string_view raw = text_;
     while (!raw.empty() && (raw.back() == '\n' || raw.back() == '\r')) raw.remove_suffix(1);
-    std::string readable;
-    for (std::size_t at = 0; at < raw.size();) {
-      const auto size = encoding::utf8_sequence(raw, at);
-      readable += size == 0 ? "\uFFFD" : raw.substr(at, size);
-      at += std::max<std::size_t>(size, 1);
-    }
+    const std::string readable = encoding::readable(raw);
     auto begin = readable.size() - std::min(readable.size(), limit);
     while (begin < readable.size() && encoding::utf8_sequence(readable, begin) == 0) ++begin;
     return readable.substr(begin);

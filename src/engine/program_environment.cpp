@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "encoding/base64.h"
 #include "encoding/digest.h"
 #include "encoding/json.h"
 #include "store/file_descriptor.h"
@@ -38,23 +39,6 @@ std::string rfc3339(Time time) {
       static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
       static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
       static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
-  return text;
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const auto byte = [&](std::size_t i) -> unsigned {
-      return at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U;
-    };
-    const unsigned group = byte(0) << 16 | byte(1) << 8 | byte(2);
-    text += kDigits[group >> 18];
-    text += kDigits[group >> 12 & 63];
-    text += at + 1 < bytes.size() ? kDigits[group >> 6 & 63] : '=';
-    text += at + 2 < bytes.size() ? kDigits[group & 63] : '=';
-  }
   return text;
 }
 
@@ -103,7 +87,7 @@ std::string task_line(const Assignment& assignment) {
         line.begin() + static_cast<std::ptrdiff_t>(begin), line.end(),
         [](char c) { return c == '\n' || c == '\r'; }, ' ');
   } else {
-    line += ",\"raw\":\"" + base64(task.body.text()) + '"';
+    line += ",\"raw\":\"" + encoding::base64(task.body.text()) + '"';
   }
   line += ",\"headers\":{";
   for (const auto& [name, value] : task.headers) {
@@ -174,6 +158,10 @@ std::vector<std::string> environment(const std::vector<std::string>& inherited,
   set("ONCE_TOKEN", std::to_string(assignment.token.value));
   set("ONCE_IN_DOUBT", assignment.in_doubt ? "1" : "0");
   set("ONCE_IDEMPOTENCY_KEY", idempotency_key(assignment));
+  if (!assignment.run.empty()) {
+    set("ONCE_RUN", assignment.run);
+    set("ONCE_STEP", assignment.step);
+  }
   if (assignment.deadline) set("ONCE_DEADLINE", rfc3339(*assignment.deadline));
   // By which `once step` finds the worker; a probe has no steps.
   if (assignment.steps != nullptr) set("ONCE_SOCKET", folder.socket_file());

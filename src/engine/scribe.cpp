@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/meter.h"
+#include "engine/reply.h"
 
 namespace once::engine {
 namespace {
@@ -88,7 +89,53 @@ std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents, const Sw
                                   .message = "the record changed too often to be written; the same "
                                              "call again is safe",
                                   .retryable = true}));
+  pay_for(intents, result);
   return result;
+}
+
+// The record of a key may be another task's, whose own delivery is somebody else's.
+void Scribe::pay_for(std::span<const Intent> intents, std::span<Result<Written>> written) {
+  std::vector<Debt> debts;
+  std::vector<std::size_t> of;
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (!written[i] || !written[i]->stored || !written[i]->stored->record.reply_due) continue;
+    const store::Address& at = intents[i].at;
+    if (at.sequence && at.sequence != written[i]->stored->record.sequence) continue;
+    debts.push_back({.at = at, .stored = *written[i]->stored, .handle = intents[i].handle});
+    of.push_back(i);
+  }
+  if (debts.empty()) return;
+  pay(debts);
+  for (std::size_t k = 0; k < debts.size(); ++k)
+    written[of[k]]->stored = std::move(debts[k].stored);
+}
+
+// An event that the log has under this id with other content is somebody's word on the same ending,
+// and counts.
+void Scribe::pay(std::span<Debt> debts) {
+  std::vector<store::Append> events;
+  for (const Debt& debt : debts) events.push_back(reply_event(debt.stored.record, debt.at));
+  const auto appended = store_.append(events);
+  note_answer(meter_, appended);
+  std::vector<Intent> intents;
+  std::vector<Debt*> of;
+  for (std::size_t i = 0; i < debts.size(); ++i) {
+    if (!appended[i]) continue;
+    Debt& debt = debts[i];
+    intents.push_back({.at = debt.at,
+                       .known = debt.stored,
+                       .command = core::Replied{.claims = debt.stored.record.claims,
+                                                .state = debt.stored.record.state},
+                       .handle = debt.handle});
+    of.push_back(&debt);
+  }
+  if (intents.empty()) return;
+  auto written = write(std::move(intents));
+  for (std::size_t k = 0; k < of.size(); ++k) {
+    if (!written[k]) continue;
+    of[k]->answered = written[k]->decision.verdict == core::Verdict::replied;
+    if (written[k]->stored) of[k]->stored = std::move(*written[k]->stored);
+  }
 }
 
 std::vector<Result<std::optional<core::Stored>>> Scribe::read(

@@ -32,6 +32,8 @@ std::string quoted(std::string_view text) {
 }  // namespace
 
 std::string idempotency_key(const Assignment& assignment, std::string_view step) {
+  if (step.empty() && !assignment.run.empty())
+    return std::string(assignment.run) + "." + std::string(assignment.step);
   return encoding::hex(encoding::sha256("[" + quoted(assignment.zone) + "," +
                                         quoted(assignment.queue) + "," + quoted(assignment.key) +
                                         "," + quoted(step) + "]"));
@@ -453,8 +455,10 @@ void Worker::call(Flight& flight) {
                         .in_doubt = flight.in_doubt,
                         .lease = flight.claimed_for,
                         .inheritable_fd = membership_->inheritable_fd(),
-                        .stop = flight.stop.get_token()};
-  if (const Duration timeout = scribe_.policy()->timeout; timeout > Duration{0})
+                        .stop = flight.stop.get_token(),
+                        .run = flight.run,
+                        .step = flight.step};
+  if (const Duration timeout = keeper_.timeout(flight); timeout > Duration{0})
     assignment.deadline = store_.wall() + timeout;
   if (flight.probing && !ask_probe(flight, assignment)) return;
   FlightSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });

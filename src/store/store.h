@@ -223,14 +223,14 @@ class Feed {
   // Answers deliveries for which there was nothing to write.
   virtual Result<void> settle(std::span<const Settlement> items) = 0;
   // For the sweeper: entries after `after` that the feed counts as handed over and done with while
-  // their record is missing or unsettled. At most `limit`; `next` is where to go on (zero: the
-  // end).
+  // their record is missing, unsettled or owes a reply. At most `limit`; `next` is where to go on
+  // (zero: the end).
   struct Overlooked {
     std::vector<Sequence> sequences{};
     std::vector<Sequence> perhaps{};  // of these: overdue, and may be handed over all the same
     Sequence next{};
-    // All entries after `after` and up to this one are settled, or are scheduled and were never
-    // handed over; at least `after`.
+    // All entries after `after` and up to this one are settled and owe no reply, or are scheduled and
+    // were never handed over; at least `after`.
     Sequence settled{};
   };
   virtual Result<Overlooked> overlooked(std::string_view queue, Sequence after,
@@ -331,7 +331,8 @@ class Meta {
                                                    std::string_view worker) = 0;
 
   virtual Result<Counts> counts(std::string_view queue) = 0;
-  // Whether every task of the queue is settled: as counts() says, for less where a store can.
+  // Whether every task of the queue is settled, as counts() says, and none owes a reply (of which this
+  // knows nothing: each store adds it); for less where a store can.
   virtual Result<bool> all_settled(std::string_view queue) {
     const auto counted = counts(queue);
     if (!counted) return counted.error();

@@ -94,6 +94,13 @@ int step(std::unique_ptr<store::Store> store, const Role& role) {
   return 0;
 }
 
+// A person who says that what is in doubt has happened.
+int resolve(std::unique_ptr<store::Store> store, const Role& role) {
+  Zone zone(std::make_shared<Zone::Impl>(std::move(store)));
+  zone.complete(role.task, role.queue, Body::json("7").value(), {.who = "ann"}).value();
+  return 0;
+}
+
 // Prints "ID SEQUENCE DUPLICATE" per receipt, in batches, each line only once it has the receipt.
 int publish(store::Store& store, const Role& role) {
   const auto scheduler = engine::thread_scheduler();
@@ -144,13 +151,15 @@ int run_role(const std::vector<std::string>& words) {
                   .concurrency = std::stoi(words.at(8)),
                   .task_ms = std::stoi(words.at(9)),
                   .first = std::stoi(words.at(10)),
-                  .count = std::stoi(words.at(11))};
+                  .count = std::stoi(words.at(11)),
+                  .task = words.at(12)};
   try {
     auto plan = testing::FaultPlan::parse(role.faults);
     if (!plan) return 90;
     auto store = std::make_unique<testing::FaultyStore>(
         answered([&] { return api::open_store(role.database, {}); }), *plan);
     if (role.name == "stepper") return step(std::move(store), role);
+    if (role.name == "person") return resolve(std::move(store), role);
     if (role.name == "worker") return work(*store, role);
     if (role.name == "publisher") return publish(*store, role);
     if (role.name == "reader") return read(*store);
@@ -175,7 +184,8 @@ Child::Child(const Role& role) {
                                        std::to_string(role.concurrency),
                                        std::to_string(role.task_ms),
                                        std::to_string(role.first),
-                                       std::to_string(role.count)};
+                                       std::to_string(role.count),
+                                       role.task};
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

@@ -24,9 +24,10 @@ struct Role {
   std::string policy{};  // steppers: of their steps
   std::string fails{};   // "yes": the first attempt of each task fails
   int concurrency = 1;
-  int task_ms = 0;  // how long a handler takes
-  int first = 0;    // publishers: ids from here
-  int count = 0;    // publishers: this many
+  int task_ms = 0;     // how long a handler takes
+  int first = 0;       // publishers: ids from here
+  int count = 0;       // publishers: this many
+  std::string task{};  // persons: its id
 };
 
 class Child {

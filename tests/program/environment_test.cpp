@@ -63,6 +63,18 @@ TEST(ProgramEnvironment, describes_the_attempt) {
   EXPECT_EQ(seen["ONCE_BIN"], self());
 }
 
+TEST(ProgramEnvironment, names_the_run_and_the_step_of_a_workflow) {
+  auto attempt = example();
+  attempt.run = "payment-1";
+  attempt.step = "charge";
+  auto seen = environment(attempt);
+  EXPECT_EQ(seen["ONCE_RUN"], "payment-1");
+  EXPECT_EQ(seen["ONCE_STEP"], "charge");
+  EXPECT_EQ(seen["ONCE_IDEMPOTENCY_KEY"], "payment-1.charge");
+  EXPECT_EQ(engine::idempotency_key(assignment_of(attempt), "inner").size(), 64U);
+  EXPECT_FALSE(environment(example()).contains("ONCE_RUN"));
+}
+
 TEST(ProgramEnvironment, is_the_workers_without_other_tasks_and_secrets) {
   ::setenv("ONCE_NATS_PASSWORD", "secret", 1);
   ::setenv("ONCE_ID", "outer", 1);

@@ -52,6 +52,8 @@ engine::Assignment assignment_of(const Attempt& attempt) {
   assignment.inheritable_fd = attempt.inheritable_fd;
   assignment.stop = attempt.stop;
   assignment.steps = attempt.steps;
+  assignment.run = attempt.run;
+  assignment.step = attempt.step;
   return assignment;
 }
 

@@ -39,6 +39,8 @@ struct Attempt {
   int inheritable_fd = -1;
   std::stop_token stop{};
   engine::Steps* steps = nullptr;
+  std::string run{};  // of a workflow
+  std::string step{};
 };
 engine::Assignment assignment_of(const Attempt& attempt);  // refers to the attempt
 Result<engine::Handler> handler_of(const Command& command, Duration grace = Duration{10'000});

@@ -10,6 +10,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/decide.h"
 
@@ -45,6 +46,8 @@ enum class Act {
   retry_stale,
   drop,
   cancel,
+  reply,
+  reply_to_what_was,
   die,     // whoever holds the task, and the store sees that it is gone
   vanish,  // the same, and the store does not see it
   repeat,  // somebody's word whose answer was lost, late
@@ -84,6 +87,8 @@ void showValue(const Move& move, std::ostream& out) {
                                      "retry_stale",
                                      "drop",
                                      "cancel",
+                                     "reply",
+                                     "reply_to_what_was",
                                      "die",
                                      "vanish",
                                      "repeat"};
@@ -107,6 +112,9 @@ struct Witness {
   int completions = 0;
   bool doubt_open = false;  // an attempt ended without a verdict, and nobody has answered since
   bool cancel_asked = false;
+  State stands = State::waiting;
+  bool owes = false;             // it is over, and who waits has not been told
+  std::vector<Replied> overs{};  // how it stood whenever it was over
   std::vector<Deed::Act> deeds{};
   std::set<Nonce> heard{};  // of people's commands that were recorded
 };
@@ -115,7 +123,9 @@ struct Witness {
 
 class World {
  public:
-  explicit World(Policy policy) : policy_(std::move(policy)) {}
+  World(Policy policy, bool awaited) : policy_(std::move(policy)) {
+    if (awaited) reply_ = ReplyTo{.topic = "t", .id = "r"};
+  }
 
   void take(const Move& move) {
     now_ += Duration{move.pass};
@@ -139,11 +149,14 @@ class World {
       act(Act::doubt);
     }
     RC_ASSERT(settled(stored_->record.state));
-    if (stored_->record.state != State::dead && stored_->record.state != State::in_doubt) return;
-    act(Act::claim_with_order);
-    RC_ASSERT(stored_->record.state == State::running);
-    act(Act::complete);
-    RC_ASSERT(stored_->record.state == State::completed);
+    if (stored_->record.state == State::dead || stored_->record.state == State::in_doubt) {
+      act(Act::claim_with_order);
+      RC_ASSERT(stored_->record.state == State::running);
+      act(Act::complete);
+      RC_ASSERT(stored_->record.state == State::completed);
+    }
+    act(Act::reply);
+    RC_ASSERT(!stored_->record.reply_due);
   }
 
  private:
@@ -195,8 +208,15 @@ class World {
       case Act::cancel: {
         Cancel cancel{.sequence = kSequence, .nonce = fresh(), .by = "eve"};
         if (move.policy == 0) cancel.order = order();
+        cancel.reply = reply_;
         return cancel;
       }
+      case Act::reply:
+        if (witness_.overs.empty()) return std::nullopt;
+        return witness_.overs.back();
+      case Act::reply_to_what_was:
+        if (witness_.overs.empty()) return std::nullopt;
+        return witness_.overs[static_cast<std::size_t>(move.pass) % witness_.overs.size()];
       default: return std::nullopt;
     }
   }
@@ -230,7 +250,8 @@ class World {
                  .worker = std::to_string(worker),
                  .nonce = made,
                  .can_probe = worker != 2,
-                 .order = std::move(order)};
+                 .order = std::move(order),
+                 .reply = reply_};
   }
 
   void carry_out(const Command& command) {
@@ -305,6 +326,8 @@ class World {
     if (!std::holds_alternative<Renew>(command)) RC_ASSERT(*made.next != stored_->record);
     const Record& before = stored_->record;
     const Record& next = *made.next;
+    if (const auto* replied = std::get_if<Replied>(&command))
+      return check_only_replied(*replied, before, next);
     switch (before.state) {
       case State::completed:
       case State::cancelled:
@@ -353,6 +376,16 @@ class World {
     RC_ASSERT(next == before);
   }
 
+  // That who waits was told is said of the end that was told, and nothing else is changed.
+  void check_only_replied(const Replied& replied, Record before, const Record& next) const {
+    RC_ASSERT(witness_.owes);
+    RC_ASSERT(before.state == replied.state);
+    RC_ASSERT(before.claims == replied.claims);
+    before.reply_due = false;
+    if (!before.attempts.empty()) before.attempts.back().token = next.attempts.back().token;
+    RC_ASSERT(next == before);
+  }
+
   // --- What happened outside ---------------------------------------------------------------
 
   void note(const Command& command, const Decision& made) {
@@ -366,6 +399,7 @@ class World {
       if (applied) RC_ASSERT(w.heard.insert(*person).second);
     }
     std::visit([&](const auto& each) { note(each, made, was_asked); }, command);
+    if (!std::holds_alternative<Replied>(command)) note_end(*made.next);
     if (waits_for_a_person() && (w.ends.empty() || w.ends.back() != w.claims))
       w.ends.push_back(w.claims);
   }
@@ -378,6 +412,18 @@ class World {
                          [&](const Deed& deed) { return deed.nonce == person; });
   }
 
+  void note_end(const Record& next) {
+    const bool over = next.state == State::completed || next.state == State::dead ||
+                      next.state == State::cancelled || next.state == State::duplicate;
+    // What is said about one that stays as it is, is no end.
+    if (std::exchange(witness_.stands, next.state) == next.state && over) return;
+    witness_.owes = over && reply_;
+    if (over) witness_.overs.push_back({.claims = next.claims, .state = next.state});
+  }
+  void note(const Replied&, const Decision& made, bool) {
+    RC_ASSERT(made.verdict == Verdict::replied);
+    witness_.owes = false;
+  }
   void note(const Claim& claim, const Decision& made, bool was_asked) {
     Witness& w = witness_;
     const bool ordered = claim.order && w.heard.count(claim.order->nonce);
@@ -528,6 +574,8 @@ class World {
     if (record.state == State::running && record.counted > policy_.attempts)
       RC_ASSERT(record.attempts.back().probing);
     RC_ASSERT(record.cancel_asked == w.cancel_asked);
+    RC_ASSERT(record.reply_due == w.owes);
+    RC_ASSERT(record.reply == reply_);
     RC_ASSERT((record.state == State::completed) == (w.completions == 1));
     held_ = record.state == State::in_doubt;
     check_story(record);
@@ -592,6 +640,7 @@ class World {
   }
 
   Policy policy_;
+  std::optional<ReplyTo> reply_{};
   StoreTime now_{Duration{1'000'000}};
   std::optional<Stored> stored_{};
   Witness witness_{};
@@ -633,6 +682,8 @@ rc::Gen<Move> moves() {
       {1, Act::retry_stale},
       {1, Act::drop},
       {1, Act::cancel},
+      {2, Act::reply},
+      {1, Act::reply_to_what_was},
       {3, Act::die},
       {2, Act::vanish},
       {3, Act::repeat},
@@ -656,7 +707,7 @@ RC_GTEST_PROP(EffectsOnce, NothingRunsAgainThatNobodySaidMayRun, ()) {
     for (int lives = 0; lives < 5; ++lives) {
       const auto length = *rc::gen::inRange<std::size_t>(1, 80);
       const auto life = *rc::gen::container<std::vector<Move>>(length, moves());
-      World world(policy);
+      World world(policy, lives % 2 == 0);
       for (const Move& move : life) world.take(move);
       world.expect_not_stuck();
     }

@@ -449,6 +449,10 @@ Result<std::unique_ptr<store::Membership>> SimStore::join(std::string_view queue
       std::make_unique<SimMembership>(zone_, process_, std::move(*joined)));
 }
 
+Result<bool> SimStore::all_settled(std::string_view queue) {
+  return read_call("all_settled", [&] { return zone_.inner->all_settled(queue); });
+}
+
 Result<store::Counts> SimStore::counts(std::string_view queue) {
   return read_call("counts", [&] { return zone_.inner->counts(queue); });
 }

@@ -114,6 +114,7 @@ class SimStore final : public store::Store {
   Result<std::unique_ptr<store::Membership>> join(std::string_view queue,
                                                   std::string_view worker) override;
   Result<store::Counts> counts(std::string_view queue) override;
+  Result<bool> all_settled(std::string_view queue) override;
   Result<std::uint64_t> unrouted() override;
   Result<Inventory> inventory(core::Sequence after, std::size_t limit) override;
   Result<Strays> strays(std::string_view queue, const std::string& after) override;

@@ -141,6 +141,9 @@ class FaultyStore : public store::Store {
   Result<store::Counts> counts(std::string_view queue) override {
     return call(Seam::counts, [&] { return inner_->counts(queue); });
   }
+  Result<bool> all_settled(std::string_view queue) override {
+    return call(Seam::counts, [&] { return inner_->all_settled(queue); });
+  }
   Result<std::uint64_t> unrouted() override {
     return call(Seam::unrouted, [&] { return inner_->unrouted(); });
   }

@@ -180,7 +180,8 @@ class MemoryStore final : public Store {
     bool all_settled = true;
     for (auto it = rows->feed.upper_bound(after); it != rows->feed.end(); ++it) {
       const Stored* stored = rows->standing(it->first);
-      const bool settled = stored && core::settled(stored->record.state);
+      const bool settled =
+          stored && core::settled(stored->record.state) && !stored->record.reply_due;
       all_settled = all_settled && settled;
       if (all_settled) page.settled = it->first;
       if (it->second.due || settled) continue;
@@ -314,6 +315,18 @@ class MemoryStore final : public Store {
     for (const auto& [number, worker] : zone_->workers)
       if (worker.queue == queue) ++counts.workers;
     return counts;
+  }
+
+  Result<bool> all_settled(std::string_view queue) override {
+    auto settled = Store::all_settled(queue);
+    if (!settled || !*settled) return settled;
+    const std::lock_guard lock(zone_->mutex);
+    const QueueRows* rows = zone_->queue(queue);
+    if (!rows) return no_queue(queue);
+    return std::none_of(rows->feed.begin(), rows->feed.end(), [&](const auto& item) {
+      const Stored* stored = rows->standing(item.first);
+      return stored && stored->record.reply_due;
+    });
   }
 
   Result<std::uint64_t> unrouted() override {
@@ -623,8 +636,9 @@ class MemoryStore final : public Store {
     for (const auto& [name, rows] : zone_->queues) {
       if (!rows.feed.contains(sequence)) continue;
       const Stored* stored = rows.standing(sequence);
-      standings.push_back(stored ? core::Standing{stored->record.state, stored->stamp}
-                                 : core::Standing{State::waiting, row.entry.appended_at});
+      standings.push_back(
+          stored ? core::Standing{stored->record.state, stored->stamp, stored->record.reply_due}
+                 : core::Standing{State::waiting, row.entry.appended_at});
     }
     switch (core::may_forget(row.stage, row.stage_since, standings, zone_->ages, now)) {
       case core::Forget::nothing: return;

@@ -128,9 +128,9 @@ void MemoryZone::leave(Member member) {
   for (auto& [name, rows] : queues)
     for (auto& [sequence, item] : rows.feed) {
       const Stored* stored = rows.standing(sequence);
-      if (item.due && stored && stored->record.state == State::running &&
-          stored->record.member == member)
-        rows.look_at(sequence, item, now());
+      const bool left =
+          stored && (stored->record.state == State::running || stored->record.reply_due);
+      if (item.due && left && stored->record.member == member) rows.look_at(sequence, item, now());
     }
   changed();
 }

@@ -84,13 +84,13 @@ std::vector<Result<bool>> NatsStore::stand_elsewhere(std::span<const Writing> wr
 
 void NatsStore::note_written(const KnownQueue& queue, const std::string& subject, const Swap& item,
                              Revision revision) {
+  const bool settled = core::settled(item.record.state) && !item.record.reply_due;
   zone_->own_writes.wrote({.queue = queue.consumer(),
                            .subject = subject,
                            .sequence = revision.value,
                            .is_new = !item.expected,
                            .settled = item.at.kind == Address::Kind::lone ||
-                                      queue.definition.ledger || queue.foreign() ||
-                                      core::settled(item.record.state)});
+                                      queue.definition.ledger || queue.foreign() || settled});
 }
 
 // The second look. Only what stands nowhere else is left in `written`.

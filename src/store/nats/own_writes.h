@@ -23,7 +23,7 @@ class OwnWrites {
     std::string subject{};
     std::uint64_t sequence{};
     bool is_new = false;
-    bool settled = false;
+    bool settled = false;  // and owes no reply
   };
   void wrote(const Written& record);
   // Every record of the queue was seen to be settled that was written before the ledger was so.

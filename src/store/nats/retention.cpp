@@ -173,7 +173,7 @@ Result<std::vector<NatsStore::Forgettable>> NatsStore::forgettable(
       for (const std::string& subject : {places.by_key, places.by_itself})
         if (!subject.empty() && !find(subject)) each.records.push_back({subject, {}});
       if (const Stored* stored = records_of.standing()) {
-        standings.push_back({stored->record.state, stored->stamp});
+        standings.push_back({stored->record.state, stored->stamp, stored->record.reply_due});
         each.rows.push_back({of.queue, {.entry = entry.entry, .stored = *stored}});
       } else if (entry.stage == core::Stage::whole && of.queue->has(entry.entry.topic, sequence)) {
         standings.push_back({State::waiting, entry.entry.appended_at});

@@ -433,7 +433,8 @@ Result<Counts> NatsStore::counts(std::string_view name) {
     if (!tally.has_state(sequence, State::dead) && !tally.has_state(sequence, State::in_doubt))
       continue;
     ordered.insert(sequence);
-    if (tally.has_state(sequence, State::dead)) --counts.tasks[State::dead];
+    if (tally.has_state(sequence, State::dead) && !tally.open().contains(sequence))
+      --counts.tasks[State::dead];
     add(State::waiting, time - since[sequence]);
   }
   for (const auto& [sequence, open] : tally.open()) {
@@ -474,8 +475,14 @@ Result<bool> NatsStore::all_settled(std::string_view name) {
                                  .messages = number_of(*state, "messages").value_or(0)};
   if (*done && zone_->own_writes.all_settled(queue->consumer(), ledger)) return true;
   const auto settled = Store::all_settled(name);
-  if (settled && *settled) zone_->own_writes.saw_all_settled(queue->consumer(), ledger);
-  return settled;
+  if (!settled || !*settled) return settled;
+  {
+    const auto shared = tally_of(*queue);
+    const std::lock_guard lock(shared->mutex);
+    if (shared->tally.owes_replies()) return false;
+  }
+  zone_->own_writes.saw_all_settled(queue->consumer(), ledger);
+  return true;
 }
 
 Result<std::uint64_t> NatsStore::unrouted() {

@@ -1,12 +1,10 @@
 #include "store/nats/tally.h"
 
 namespace once::store::nats {
-namespace {
 
-// Those are counted alone; the others are also listed, with their times.
-bool counted_alone(State state) { return core::settled(state) && state != State::in_doubt; }
-
-}  // namespace
+bool Tally::Cell::counted_alone() const {
+  return standing() != kNone && !owes() && core::over(static_cast<State>(standing()));
+}
 
 Tally::Cell& Tally::cell(Sequence sequence) {
   if (cells_.size() <= sequence.value) cells_.resize(sequence.value + 1 + sequence.value / 8);
@@ -15,7 +13,8 @@ Tally::Cell& Tally::cell(Sequence sequence) {
 
 void Tally::take_out(Sequence sequence, const Cell& cell) {
   if (!cell.counts()) return;
-  if (cell.standing() != kNone && counted_alone(static_cast<State>(cell.standing())))
+  owing_ -= cell.owes() ? 1 : 0;
+  if (cell.counted_alone())
     --settled_[cell.standing()];
   else
     open_.erase(sequence);
@@ -25,10 +24,11 @@ void Tally::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTi
   if (!cell.counts()) return;
   const bool recorded = cell.standing() != kNone;
   const State state = recorded ? static_cast<State>(cell.standing()) : State::waiting;
-  if (recorded && counted_alone(state))
+  owing_ += cell.owes() ? 1 : 0;
+  if (cell.counted_alone())
     ++settled_[cell.standing()];
   else
-    open_[sequence] = {state, recorded, cell.entry == 1, since, due};
+    open_[sequence] = {state, recorded, cell.entry == 1, since, due, cell.owes()};
 }
 
 void Tally::see_entry(Sequence sequence, bool whole, StoreTime not_before) {
@@ -51,10 +51,14 @@ void Tally::see_record(Place place, Sequence sequence, const Record& record, Sto
   if (stands) take_out(sequence, there);
   records_ += state == kNone ? 1 : 0;
   state = static_cast<std::uint8_t>(record.state);
+  if (place == Place::own)
+    there.own_owes = record.reply_due;
+  else
+    there.key_owes = record.reply_due;
   if (!stands) return;
   const StoreTime due = stamp + core::look_again(record).value_or(Duration{0});
   put_in(sequence, there, stamp, due);
-  if (there.counts() || counted_alone(record.state))
+  if (there.counts() || there.counted_alone())
     early_.erase(sequence);
   else
     early_[sequence] = {.since = stamp, .due = due};
@@ -65,6 +69,7 @@ void Tally::drop_records(Sequence sequence) {
   take_out(sequence, there);
   records_ -= (there.key != kNone ? 1U : 0U) + (there.own != kNone ? 1U : 0U);
   there.key = there.own = kNone;
+  there.key_owes = there.own_owes = false;
   put_in(sequence, there, {}, {});
 }
 

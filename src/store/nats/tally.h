@@ -15,13 +15,14 @@ namespace once::store::nats {
 
 class Tally {
  public:
-  // An entry that still has something before it, or waits for a person.
+  // An entry that still has something before it, waits for a person, or owes a reply.
   struct Open {
     State state = State::waiting;
     bool recorded = false;  // false: nobody has claimed it
     bool whole = true;      // its body is there
     StoreTime since{};      // when its record was written, or its not-before
     StoreTime due{};        // to be looked at
+    bool owes = false;      // a reply
   };
   enum class Place { key, own };
 
@@ -36,6 +37,7 @@ class Tally {
 
   const std::map<Sequence, Open>& open() const { return open_; }
   std::uint64_t settled(State state) const { return settled_[static_cast<std::size_t>(state)]; }
+  bool owes_replies() const { return owing_ > 0; }
   // The first after `after` that may be in that state; orders are not known here. None: no more.
   std::optional<Sequence> next(State state, Sequence after) const;
   bool has_state(Sequence sequence, State state) const;
@@ -47,11 +49,15 @@ class Tally {
  private:
   static constexpr std::uint8_t kNone = 0xFF;
   struct Cell {
-    std::uint8_t entry{};  // 0: not seen, 1: whole, 2: without its body
+    std::uint8_t entry : 2 = 0;  // 0: not seen, 1: whole, 2: without its body
+    bool key_owes : 1 = false;
+    bool own_owes : 1 = false;
     std::uint8_t key = kNone;
     std::uint8_t own = kNone;
 
     std::uint8_t standing() const { return own != kNone ? own : key; }
+    bool owes() const { return own != kNone ? own_owes : key_owes; }
+    bool counted_alone() const;  // others are also listed, with their times
     bool counts() const { return entry == 1 || (entry == 2 && standing() != kNone); }
   };
   Cell& cell(Sequence sequence);
@@ -65,6 +71,7 @@ class Tally {
   std::set<std::string> lone_;
   std::uint64_t records_{};
   std::uint64_t whole_{};
+  std::uint64_t owing_{};  // of the open ones
 };
 
 // The tally of one queue, and who may touch it.

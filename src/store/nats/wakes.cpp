@@ -123,7 +123,7 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
   bool all_settled = true;
   for (auto each = tally.open().upper_bound(after); each != tally.open().end(); ++each) {
     const auto& [sequence, open] = *each;
-    if (!open.whole || core::settled(open.state)) continue;
+    if (!open.owes && (!open.whole || core::settled(open.state))) continue;
     if (all_settled) page.settled = {sequence.value - 1};
     all_settled = false;
     if (sequence.value > delivered || wakes->contains(sequence)) continue;

@@ -538,8 +538,9 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
         ++scanned;
         last = Look{.sequence = sequence};
       }
-      const bool settled =
-          query.integer(4) != 0 && core::settled(static_cast<State>(query.integer(6)));
+      // One that is settled and looked at again owes a reply.
+      const bool settled = query.integer(4) != 0 && query.integer(5) == 0 &&
+                           core::settled(static_cast<State>(query.integer(6)));
       last->scheduled = query.integer(4) == 0 && query.integer(7) != 0;
       last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;
       // Of two rows the entry's own comes last, and says how it stands.

@@ -10,11 +10,13 @@ namespace {
 bool free_what_it_held(WriteTransaction& transaction, const KnownQueue& queue, Member member) {
   Connection& db = transaction.db();
   watch_claims(transaction, queue);
-  // No lease reaches further than the longest; what is due later need not be looked through.
+  // No lease reaches further than the longest, nor a reply that is owed further than its time; what is
+  // due later need not be looked through.
   db.query(
         "UPDATE ledger SET due = ?2 WHERE qid = ?1 AND watched = 1 AND due > ?2 AND due <= ?2 +"
-        " (SELECT longest_lease FROM queue WHERE qid = ?1) AND state = 2 AND member = ?3")
-      .bind(queue.qid, transaction.now(), member)
+        " max(?4, (SELECT longest_lease FROM queue WHERE qid = ?1)) AND state IN (2, 5, 6, 7, 8)"
+        " AND member = ?3")
+      .bind(queue.qid, transaction.now(), member, core::kReplyAgain.count())
       .run();
   if (db.changes() > 0) transaction.due_at(transaction.now());
   Query left = db.query(

@@ -251,6 +251,17 @@ bool clear_removed(WriteTransaction& transaction) {
   return false;
 }
 
+// When all are settled, what the feed looks at again owes a reply.
+Result<bool> SqliteStore::all_settled(std::string_view name) {
+  auto settled = Store::all_settled(name);
+  if (!settled || !*settled) return settled;
+  return database_->read([&](ReadTransaction& transaction) {
+    Query query = transaction.db().query(
+        "SELECT 1 FROM ledger WHERE qid = ?1 AND watched = 1 AND due IS NOT NULL LIMIT 1");
+    return !query.bind(transaction.queues().get(name).qid).step();
+  });
+}
+
 Result<Counts> SqliteStore::counts(std::string_view name) {
   return database_->read([&](ReadTransaction& transaction) {
     const KnownQueue& queue = transaction.queues().get(name);

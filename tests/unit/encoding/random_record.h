@@ -35,6 +35,9 @@ class RandomRecord {
     out.error = bytes();
     out.reason = bytes();
     out.since = Time{duration()};
+    if (below(2) == 0) out.reply = core::ReplyTo{.topic = bytes(), .id = bytes()};
+    out.reply_due = below(2) == 0;
+    if (below(2) == 0) out.own = own();
     return out;
   }
 
@@ -89,6 +92,16 @@ class RandomRecord {
     out.why = bytes();
     out.step = bytes();
     fill(out.nonce.bytes);
+    return out;
+  }
+
+  core::TaskPolicy own() {
+    core::TaskPolicy out;
+    out.attempts = static_cast<std::uint32_t>(number());
+    for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.backoff.push_back(duration());
+    if (below(2) == 0) out.jitter_permille = static_cast<std::uint32_t>(number());
+    out.timeout = duration();
+    if (below(2) == 0) out.in_doubt = static_cast<InDoubt>(below(4));
     return out;
   }
 

@@ -54,6 +54,19 @@ core::Record eventful() {
   return record;
 }
 
+// Of a task that somebody waits for, and that has a policy of its own.
+core::Record awaited() {
+  core::Record record;
+  record.reply = core::ReplyTo{.topic = "t", .id = "r.s"};
+  record.reply_due = true;
+  record.own = core::TaskPolicy{.attempts = 5,
+                                .backoff = {Duration{1}, Duration{2}},
+                                .jitter_permille = 0,
+                                .timeout = Duration{3},
+                                .in_doubt = InDoubt::hold};
+  return record;
+}
+
 core::Order order() {
   core::Order order;
   order.kind = core::Order::Kind::complete_step;
@@ -88,6 +101,7 @@ TEST(RecordCodec, RoundTrips) {
   EXPECT_EQ(*decode(encode(core::Record())), core::Record());
   EXPECT_EQ(*decode(encode(example())), example());
   EXPECT_EQ(*decode(encode(eventful())), eventful());
+  EXPECT_EQ(*decode(encode(awaited())), awaited());
 }
 
 TEST(RecordCodec, OrdersRoundTrip) {
@@ -140,6 +154,19 @@ TEST(RecordCodec, BytesOfStepsAndDeeds) {
       "\x2C\x01"
       "\x2E\x01");
   EXPECT_EQ(without_checksum(encode(eventful())), expected);
+}
+
+TEST(RecordCodec, BytesOfAReplyAndAnOwnPolicy) {
+  using namespace std::string_literals;
+  const std::string expected =
+      "\x01"
+      "\x31\x08\x03\x01t\x05\x03r.s"
+      "\x32\x01"
+      "\x35\x0C\x02\x05\x04\x02\x04\x04\x06\x00\x08\x06\x0A\x03"s;
+  EXPECT_EQ(without_checksum(encode(awaited())), expected);
+  core::Record plain;
+  plain.own.emplace();
+  EXPECT_EQ(without_checksum(encode(plain)), "\x01\x35\x00"s) << "its defaults are left out";
 }
 
 TEST(RecordCodec, BytesOfAnOrder) {
@@ -203,6 +230,7 @@ void expect_every_flipped_bit_noticed(std::string bytes, Decode decode_it) {
 TEST(RecordCodec, EveryFlippedBitIsNoticed) {
   expect_every_flipped_bit_noticed(encode(example()), decode);
   expect_every_flipped_bit_noticed(encode(eventful()), decode);
+  expect_every_flipped_bit_noticed(encode(awaited()), decode);
   expect_every_flipped_bit_noticed(encode(order()), decode_order);
 }
 
@@ -229,7 +257,7 @@ TEST(RecordCodec, NewerVersionsAreRefusedByName) {
 
 TEST(RecordCodec, UnknownFieldsAreSkipped) {
   std::string content = without_checksum(encode(example()));
-  append_number_field(24, 12345, content);
+  append_number_field(27, 12345, content);
   append_bytes_field(400, "of a newer one", content);
   append_bytes_field(400, "and again", content);
   const auto decoded = decode(resealed(content));
@@ -249,11 +277,21 @@ TEST(RecordCodec, UnknownFieldsAreSkipped) {
   append_bytes_field(12, attempt, parts);
   append_bytes_field(19, step, parts);
   append_bytes_field(20, deed, parts);
+  std::string reply;
+  append_bytes_field(2, "r.s", reply);
+  append_bytes_field(90, "of a newer one", reply);
+  std::string own;
+  append_number_field(1, 3, own);
+  append_bytes_field(90, "of a newer one", own);
+  append_bytes_field(24, reply, parts);
+  append_bytes_field(26, own, parts);
   const auto with = decode(resealed(parts));
   ASSERT_TRUE(with);
   EXPECT_EQ(with->attempts.at(0).number, 7u);
   EXPECT_EQ(with->steps.at(0).name, "push");
   EXPECT_EQ(with->story.at(0).by, "ann");
+  EXPECT_EQ(with->reply->id, "r.s");
+  EXPECT_EQ(with->own->attempts, 3u);
 
   std::string ordered = without_checksum(encode(order()));
   append_bytes_field(90, "of a newer one", ordered);
@@ -305,6 +343,14 @@ TEST(RecordCodec, ValuesThatDoNotFitAreDamage) {
       "\x01\x2A\x01\x2A\x01"s,          // deeds counted twice
       "\x01\x2C\x02"s,                  // probe: neither yes nor no
       "\x01\x2E\x02"s,                  // cancel asked: neither yes nor no
+      "\x01\x30\x01"s,                  // a reply that is a number
+      "\x01\x31\x00\x31\x00"s,          // two replies
+      "\x01\x31\x02\x02\x01"s,          // a topic that is a number
+      "\x01\x32\x02"s,                  // reply due: neither yes nor no
+      "\x01\x34\x01"s,                  // a policy that is a number
+      "\x01\x35\x04\x02\x01\x02\x01"s,  // a policy with a field twice
+      "\x01\x35\x02\x0A\x00"s,          // in doubt: no policy
+      "\x01\x35\x02\x0A\x05"s,          // in doubt: a policy beyond the last
   };
   for (const std::string& content : kContents) {
     const auto decoded = decode(resealed(content));

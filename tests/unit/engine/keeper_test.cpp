@@ -111,6 +111,18 @@ TEST_F(KeeperTimeout, LetsNothingRunWhoseTimeIsUp) {
   EXPECT_EQ(flight_.stopped, Stopped::timed_out);
 }
 
+TEST_F(KeeperTimeout, LetsATaskHaveATimeOfItsOwn) {
+  flight_.own = core::TaskPolicy{.timeout = 4h};
+  ASSERT_TRUE(keeper_.start(flight_));
+  flight_.started_at = scheduler_->now() - 2h;
+  EXPECT_TRUE(keeper_.may_run(flight_));
+  EXPECT_EQ(keeper_.timeout(flight_), 4h);
+  flight_.own->timeout = 1h;
+  let_the_lease_end();
+  EXPECT_FALSE(keeper_.may_run(flight_));
+  EXPECT_EQ(flight_.stopped, Stopped::timed_out);
+}
+
 TEST_F(KeeperTimeout, RenewsALeaseThatItCutShortBeforeItBegins) {
   let_the_lease_end();
   ASSERT_TRUE(keeper_.start(flight_));
