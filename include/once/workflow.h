@@ -49,7 +49,7 @@ class Input {
   static Input path(std::string dot_path);
   static Input object();
 
-  // Members of an object; on a path they make it one.
+  // Members, of an object only.
   Input& with(std::string name, std::string dot_path);
   Input& with(std::string name, std::string dot_path, Body otherwise);  // when nothing is there
   Input& with_value(std::string name, Body json);

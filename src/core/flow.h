@@ -193,11 +193,19 @@ const EndFact* end_of(const RunState& state);      // of the last round; null: i
 
 struct CountedFact {
   std::uint32_t n{};
-  const StepFact* fact{};  // null: none counts
+  const StepFact* fact{};  // null: there is none
 };
-// Of what is known of a step the one that counts: a completion, the first in the log; else the last
-// try, unless a retry of the run voided it.
+// Of what is known of a step the one that matters: a completion, the first in the log; else the last
+// try.
+CountedFact last_fact(const RunState& state, std::string_view step);
+// The same, unless a retry of the run voided it: then the step runs again.
 CountedFact counted_fact(const RunState& state, std::string_view step);
+
+struct VoidedTry {
+  std::uint32_t round{};  // of the retry
+  std::uint32_t n{};
+};
+std::optional<VoidedTry> voided_try(const RunState& state, std::string_view step);  // the last one
 
 enum class StepStatus : std::uint8_t { pending, active, completed, failed, skipped, unreached };
 enum class RunPhase : std::uint8_t { running, waiting, completed, failed, cancelled };
@@ -307,8 +315,9 @@ FlowEvent event_of(const RunState& state, const ArmRunTimer& timer);
 FlowEvent event_of(const RunState& state, const EndRun& end);  // without its output
 FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const CallOffTimer& timer);
 
-// What a retry of the run voids: the steps that failed and were not handled, each with its n. Refused
-// when the run has not failed, or could only fail again.
+// What a retry of the run voids: the steps that failed and were not handled, each with its n; none,
+// when people had them completed since. Code::wrong_state: the run has not failed, or could only fail
+// again.
 Result<std::map<std::string, std::uint32_t>> retry_of(const FlowDefinition& definition,
                                                       const RunState& state, const Judge& judge);
 
