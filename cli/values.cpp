@@ -3,10 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace once::cli {
 namespace {

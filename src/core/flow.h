@@ -103,7 +103,7 @@ struct FlowEvent {
   std::uint32_t n{};  // the try of a step, from 1; zero: it got no task. Or the round, from 1
   StepOutcome outcome = StepOutcome::completed;
   RunOutcome run_outcome = RunOutcome::completed;
-  std::string value{};                     // JSON, canonical
+  std::string value{};                     // JSON
   std::optional<FlowPlace> value_place{};  // the value is there, and to be fetched before fold()
   bool elsewhere = false;  // the value was put away by the runner: it is not in the state
   std::string error{};

@@ -325,11 +325,11 @@ Error no_retry(const RunState& state, const std::string& why) {
 // Why a failed step would not run again, or would fail in the same way; empty: it may do better.
 std::string why_not_again(const RunState& state, const FlowStep& step) {
   const CountedFact failed = counted_fact(state, step.id);
+  if (failed.fact->outcome == StepOutcome::cancelled)
+    return "step " + quoted(step.id) + " was cancelled, and a cancelled task never runs again";
   if (failed.n == 0)
     return "step " + quoted(step.id) + " got no task (" + failed.fact->error +
            "), and the facts that it goes by stay as they are";
-  if (failed.fact->outcome == StepOutcome::cancelled && !is_wait(step))
-    return "step " + quoted(step.id) + " was cancelled, and a cancelled task never runs again";
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "encoding/flow_input.h"
 #include "encoding/json.h"
 #include "encoding/json_path.h"
+#include "encoding/kept_json.h"
 #include "encoding/key_template.h"
 #include "encoding/utf8.h"
 
@@ -317,18 +318,19 @@ class DefinitionReader {
     } else {
       fields.wrong(name, "must be a path in quotes, or an object of them");
     }
-    return canonical(*mapping);
+    return kept(*mapping);
   }
 
-  void read_member(ObjectFields& fields, std::string_view name, const Json& member,
+  void read_member(ObjectFields& outer, std::string_view name, const Json& member,
                    const std::string& path, std::vector<UsedPath>& used) {
-    if (member.kind() == Json::Kind::string) return use(fields, name, member.string(), used);
-    const Json* const from = member.member("path");
-    const bool one_value = member.member("value") != nullptr && member.members().size() == 1;
-    const bool a_path = from != nullptr && from->kind() == Json::Kind::string &&
-                        member.members().size() == (member.member("default") != nullptr ? 2 : 1);
-    if (a_path) return use(fields, name, from->string(), used);
-    if (!one_value)
+    if (member.kind() == Json::Kind::string) return use(outer, name, member.string(), used);
+    ObjectFields fields(member, FlowPart::member, outer.where(), path, findings_);
+    const Json* const from = fields.find("path");
+    const bool value = fields.find("value") != nullptr;
+    const bool otherwise = fields.find("default") != nullptr;
+    if (from != nullptr && from->kind() == Json::Kind::string && !value)
+      return use(outer, name, from->string(), used);
+    if (!value || from != nullptr || otherwise)
       fields.finding(path +
                      " must be a path in quotes, {\"value\": ...} or {\"path\": \"...\", "
                      "\"default\": ...}");
@@ -353,7 +355,7 @@ class DefinitionReader {
     } else {
       outer.wrong(kName, "must be a path in quotes, or an object");
     }
-    return canonical(*condition);
+    return kept(*condition);
   }
 
   void read_steps(ObjectFields& fields, const std::optional<RetryPolicy>& default_retry) {
@@ -703,7 +705,7 @@ std::string canonical_of(const Json& root) {
     if (text.size() > 1) text += ',';
     append_canonical_string(name, text);
     text += ':';
-    append_canonical(value, text);
+    append_kept(value, text);
   }
   return text + '}';
 }

@@ -13,7 +13,7 @@ namespace once::encoding {
 
 struct ParsedDefinition {
   core::FlowDefinition definition{};
-  std::string canonical{};  // RFC 8785, without "$schema"
+  std::string canonical{};  // as kept_json.h writes it, without "$schema"
 };
 
 // Code::invalid_input: everything that is wrong with it in one message, which says that nothing was

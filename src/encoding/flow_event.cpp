@@ -1,5 +1,6 @@
 #include "encoding/flow_event.h"
 
+#include "encoding/kept_json.h"
 #include "encoding/object_reader.h"
 #include "encoding/object_text.h"
 #include "encoding/stored_body.h"
@@ -196,7 +197,7 @@ class EventReader {
   void value(std::string_view name) {
     const Json* const found = body_.find(name);
     if (found == nullptr) return body_.misfits(name);
-    event_.value = canonical(*found);
+    event_.value = kept(*found);
   }
 
   ObjectReader body_;

@@ -4,6 +4,7 @@
 
 #include "encoding/digest.h"
 #include "encoding/dot_path.h"
+#include "encoding/kept_json.h"
 #include "encoding/key_template.h"
 #include "encoding/object_text.h"
 #include "encoding/utf8.h"
@@ -75,17 +76,17 @@ Error no_value(std::string_view path) {
 Result<std::string> value_at(Scope& scope, const std::string& path) {
   const Json* const value = scope.find(path);
   if (value == nullptr) return no_value(path);
-  return canonical(*value);
+  return kept(*value);
 }
 
 Result<std::string> member_value(Scope& scope, const Json& member) {
   if (member.kind() == Json::Kind::string) return value_at(scope, member.string());
-  if (const Json* const value = member.member("value")) return canonical(*value);
+  if (const Json* const value = member.member("value")) return kept(*value);
   const Json* const path = member.member("path");
   const Json* const otherwise = member.member("default");
-  if (path == nullptr) return no_value(canonical(member));
+  if (path == nullptr) return no_value(kept(member));
   auto value = value_at(scope, path->string());
-  if (!value && otherwise != nullptr) return canonical(*otherwise);
+  if (!value && otherwise != nullptr) return kept(*otherwise);
   return value;
 }
 

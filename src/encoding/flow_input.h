@@ -30,7 +30,7 @@ struct FlowPath {
 // None: it begins with none of these, or has parts where there are none.
 std::optional<FlowPath> flow_path(std::string_view text);
 
-// What the step's task is given, or the run's output, as canonical JSON. Code::invalid_input: there
+// What the step's task is given, or the run's output, as kept_json.h writes it. Code::invalid_input: there
 // is no value where one is needed; it would be the same the next time.
 Result<std::string> task_input(const core::FlowStep& step, const core::RunState& state);
 Result<std::string> run_output(const core::FlowDefinition& definition, const core::RunState& state);

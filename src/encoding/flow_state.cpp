@@ -53,8 +53,8 @@ std::string text_of(std::uint32_t n, const core::StepFact& fact) {
 
 std::string text_of(const std::map<std::uint32_t, core::StepFact>& facts) {
   std::string text;
-  for (const auto& [n, fact] : facts) text += (text.empty() ? '[' : ',') + text_of(n, fact);
-  return text + ']';
+  for (const auto& [n, fact] : facts) text += (text.empty() ? "" : ",") + text_of(n, fact);
+  return '[' + text + ']';
 }
 
 std::string text_of(const core::SignalFact& fact) {

@@ -278,6 +278,7 @@ TEST(FlowRetry, VoidsWhatFailedAndWasNotHandled) {
    charge                    | started, ended 1 cancelled                                        | it is cancelled, and its steps were called off
    charge                    | started, ended 1 timed_out                                        | it is timed_out, and its steps were called off
    charge                    | started, charge cancelled 1, ended 1 failed                       | step 'charge' was cancelled, and a cancelled task never runs again
+   charge                    | started, charge cancelled 0, ended 1 failed                       | step 'charge' was cancelled, and a cancelled task never runs again
    charge                    | started, charge failed 0, ended 1 failed                          | step 'charge' got no task (it broke), and the facts that it goes by stay as they are
    charge                    | started, charge failed 1, ended 1 failed, retried 2 charge=1      | it is not over yet
   )";
