@@ -17,9 +17,9 @@ class WorkflowText {
     WorkflowText writer;
     std::string text = writer.text_of(flow);
     if (writer.fault_.empty()) return text;
-    return Error{.code = Code::invalid_input,
-                 .message = "workflow '" + flow.name_ + "': " + writer.fault_ +
-                            "; nothing was made"};
+    return Error{
+        .code = Code::invalid_input,
+        .message = "workflow '" + flow.name_ + "': " + writer.fault_ + "; nothing was made"};
   }
 
  private:

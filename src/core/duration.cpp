@@ -50,8 +50,9 @@ std::optional<Duration> parse(std::string_view text) {
 Result<Duration> duration_from(std::string_view text) {
   if (const auto duration = parse(text)) return *duration;
   return Error{.code = Code::invalid_input,
-               .message = "this is no length of time; write it as 500ms, 30s, 2m, 1h30m or 7d, at "
-                          "most a century"};
+               .message =
+                   "this is no length of time; write it as 500ms, 30s, 2m, 1h30m or 7d, at "
+                   "most a century"};
 }
 
 std::string duration_text(Duration duration) {

@@ -53,10 +53,11 @@ struct FlowDefinition {
   std::string key{};         // template over the input; empty: the digest of the input
   bool unprotected = false;  // an input without a key makes a run of its own
   Duration key_ttl{86'400'000};
-  Duration timeout{};         // of one round; zero: none
-  std::uint32_t max_runs{};   // zero: no limit
-  std::string output{};       // the mapping, canonical JSON; empty: null
-  std::vector<FlowStep> steps{};  // a step comes after those it depends on and whose failure it handles
+  Duration timeout{};        // of one round; zero: none
+  std::uint32_t max_runs{};  // zero: no limit
+  std::string output{};      // the mapping, canonical JSON; empty: null
+  std::vector<FlowStep>
+      steps{};  // a step comes after those it depends on and whose failure it handles
 
   friend bool operator==(const FlowDefinition&, const FlowDefinition&) = default;
 };
@@ -109,7 +110,8 @@ struct FlowEvent {
   std::string error{};
   std::string signal{};
   std::string signal_id{};
-  std::map<std::string, std::uint32_t> voided{};  // failed steps that run again, with the n that failed
+  std::map<std::string, std::uint32_t>
+      voided{};  // failed steps that run again, with the n that failed
   Sequence sequence{};
   Time at{};
 
@@ -188,8 +190,8 @@ struct RunState {
 
   friend bool operator==(const RunState&, const RunState&) = default;
 };
-std::uint32_t round_of(const RunState& state);     // the last one
-const EndFact* end_of(const RunState& state);      // of the last round; null: it goes on
+std::uint32_t round_of(const RunState& state);  // the last one
+const EndFact* end_of(const RunState& state);   // of the last round; null: it goes on
 
 struct CountedFact {
   std::uint32_t n{};
@@ -282,7 +284,7 @@ struct CallOff {  // nobody may begin the step's task, and who runs it is told t
   std::size_t step{};
   auto operator<=>(const CallOff&) const = default;
 };
-struct CallOffTimer {  // nothing waits for it any more
+struct CallOffTimer {                 // nothing waits for it any more
   std::optional<std::size_t> step{};  // none: the run's own
   std::uint32_t n{};
   auto operator<=>(const CallOffTimer&) const = default;
@@ -313,7 +315,8 @@ FlowEvent event_of(const FlowDefinition& definition, const RunState& state, cons
 FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const EndStep& end);
 FlowEvent event_of(const RunState& state, const ArmRunTimer& timer);
 FlowEvent event_of(const RunState& state, const EndRun& end);  // without its output
-FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const CallOffTimer& timer);
+FlowEvent event_of(const FlowDefinition& definition, const RunState& state,
+                   const CallOffTimer& timer);
 
 // What a retry of the run voids: the steps that failed and were not handled, each with its n; none,
 // when people had them completed since. Code::wrong_state: the run has not failed, or could only fail

@@ -246,9 +246,8 @@ RunState at(const RunState& state, Sequence upto) {
     }
     if (round.ended && round.ended->sequence > upto) round.ended.reset();
   }
-  std::erase_if(then.rounds, [](const auto& round) {
-    return !round.second.sequence && !round.second.ended;
-  });
+  std::erase_if(then.rounds,
+                [](const auto& round) { return !round.second.sequence && !round.second.ended; });
   return then;
 }
 

@@ -148,10 +148,8 @@ FlowTries tries_of(const FlowStep& step, const RunState& state) {
 
 FlowAction start_of_task(std::size_t index, const FlowStep& step, const RunState& state) {
   if (const auto voided = voided_try(state, step.id))
-    return RetryTask{.step = index,
-                     .round = voided->round,
-                     .n = voided->n,
-                     .tries = tries_of(step, state)};
+    return RetryTask{
+        .step = index, .round = voided->round, .n = voided->n, .tries = tries_of(step, state)};
   return StartTask{.step = index, .tries = tries_of(step, state)};
 }
 
@@ -170,8 +168,7 @@ std::optional<FlowAction> start_of(std::size_t index, const FlowStep& step, std:
                      .tries = tries_of(step, state)};
   }
   if (!has_timer(step)) return std::nullopt;
-  return StartWait{
-      .step = index, .n = n, .after = timer_of(step), .tries = tries_of(step, state)};
+  return StartWait{.step = index, .n = n, .after = timer_of(step), .tries = tries_of(step, state)};
 }
 
 // Its timer is still under way: something else ended the wait.
@@ -318,8 +315,8 @@ RunPhase phase_of(const EndFact& end) {
 
 Error no_retry(const RunState& state, const std::string& why) {
   return {.code = Code::wrong_state,
-          .message = "run " + quoted(state.run) + " cannot be retried: " + why +
-                     "; nothing was changed"};
+          .message =
+              "run " + quoted(state.run) + " cannot be retried: " + why + "; nothing was changed"};
 }
 
 // Why a failed step would not run again, or would fail in the same way; empty: it may do better.
@@ -371,17 +368,16 @@ RunStanding stand(const FlowDefinition& definition, const RunState& state, const
   for (StepStanding& step : standing.steps) {
     if (!open(step.status)) continue;
     step.status = StepStatus::unreached;
-    step.why = end->outcome == RunOutcome::timed_out ? "the run ran out of time"
-                                                     : "the run was " + std::string(to_string(
-                                                                            end->outcome));
+    step.why = end->outcome == RunOutcome::timed_out
+                   ? "the run ran out of time"
+                   : "the run was " + std::string(to_string(end->outcome));
   }
   return standing;
 }
 
 std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& state,
                              const FlowEvent& event, const Judge& judge) {
-  if (event.kind == FlowEvent::Kind::timer)
-    return when_time_is_up(definition, state, event, judge);
+  if (event.kind == FlowEvent::Kind::timer) return when_time_is_up(definition, state, event, judge);
   if (event.kind == FlowEvent::Kind::ended) return when_over(definition, state, event, judge);
   const auto with = wanted(definition, state, judge);
   const auto less = wanted(definition, without(state, event), judge);
@@ -391,8 +387,7 @@ std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& s
   return caused;
 }
 
-FlowEvent event_of(const FlowDefinition& definition, const RunState& state,
-                   const StartWait& wait) {
+FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const StartWait& wait) {
   FlowEvent event = event_in(state, FlowEvent::Kind::timer, wait.n);
   event.step = definition.steps[wait.step].id;
   return event;

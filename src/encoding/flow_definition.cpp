@@ -27,11 +27,11 @@ using core::FlowStep;
 using Names = std::vector<std::string_view>;
 
 constexpr std::string_view kWorkflowFields[] = {
-    "$schema", "name",    "version",  "idempotency_key", "on_missing_key", "key_ttl",
-    "timeout", "max_runs", "default_retry", "output",    "steps"};
-constexpr std::string_view kStepFields[] = {
-    "id",         "task",  "sleep", "signal",  "approval", "queue",
-    "depends_on", "input", "retry", "timeout", "skip_if",  "on_failure", "rate"};
+    "$schema", "name",     "version",       "idempotency_key", "on_missing_key", "key_ttl",
+    "timeout", "max_runs", "default_retry", "output",          "steps"};
+constexpr std::string_view kStepFields[] = {"id",      "task",       "sleep", "signal", "approval",
+                                            "queue",   "depends_on", "input", "retry",  "timeout",
+                                            "skip_if", "on_failure", "rate"};
 constexpr std::string_view kRetryFields[] = {"attempts", "backoff", "wait", "cap", "jitter"};
 constexpr std::string_view kRateFields[] = {"limit", "per"};
 constexpr std::string_view kMemberFields[] = {"value", "path", "default"};
@@ -143,8 +143,8 @@ class ObjectFields {
     if (value->kind() == Json::Kind::number && number == std::floor(number) &&
         number >= static_cast<double>(least) && number <= static_cast<double>(most))
       return static_cast<std::int64_t>(number);
-    wrong(name, "must be a whole number from " + std::to_string(least) + " to " +
-                    std::to_string(most));
+    wrong(name,
+          "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
     return std::nullopt;
   }
   std::optional<double> share(std::string_view name) {
@@ -282,8 +282,7 @@ class DefinitionReader {
     for (const std::string_view needed : kRateFields)
       if (fields.find(needed) == nullptr) fields.wrong(needed, "is missing");
     if (const auto limit = fields.whole("limit", 1, 1000)) rate.limit = static_cast<int>(*limit);
-    if (const auto per =
-            fields.duration("per", std::chrono::seconds{1}, std::chrono::hours{24}))
+    if (const auto per = fields.duration("per", std::chrono::seconds{1}, std::chrono::hours{24}))
       rate.per = *per;
     return rate;
   }
@@ -405,8 +404,8 @@ class DefinitionReader {
     }
     check(fields, "id", core::check_name(*id, "step"));
     if (std::find(std::begin(kTaken), std::end(kTaken), *id) != std::end(kTaken))
-      fields.wrong("id", "is a word that the run's own events use; not allowed are " +
-                             joined(kTaken, ", "));
+      fields.wrong(
+          "id", "is a word that the run's own events use; not allowed are " + joined(kTaken, ", "));
     step.id = *id;
   }
 
@@ -444,8 +443,7 @@ class DefinitionReader {
 
   static void read_edges(ObjectFields& fields, NamedStep& named) {
     if (const auto on_failure = fields.text("on_failure")) named.on_failure = *on_failure;
-    const Json* const list =
-        fields.of_kind("depends_on", Json::Kind::array, "a list of step ids");
+    const Json* const list = fields.of_kind("depends_on", Json::Kind::array, "a list of step ids");
     if (list == nullptr) return;
     for (const Json& item : list->items()) {
       if (item.kind() != Json::Kind::string) {
@@ -647,8 +645,7 @@ class FlowGraph {
     const auto stuck = std::find_if(needed.begin(), needed.end(),
                                     [&](std::size_t other) { return !sorted[other]; });
     if (cyclic != needed.end())
-      finding(index,
-              "can never run: it depends on " + name(*cyclic) + ", which is in that cycle");
+      finding(index, "can never run: it depends on " + name(*cyclic) + ", which is in that cycle");
     else
       finding(index, "can never run: it depends on " + name(*stuck) + ", which never does");
   }

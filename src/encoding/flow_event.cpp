@@ -110,7 +110,8 @@ std::string text_of(const FlowEvent& event) {
 
 Error unknown(std::string_view id, std::string_view why) {
   return {.code = Code::invalid_input,
-          .message = "log entry " + excerpt(id, 100) + " is no event of a workflow's run that this " +
+          .message = "log entry " + excerpt(id, 100) +
+                     " is no event of a workflow's run that this " +
                      "version of Once knows: " + std::string(why)};
 }
 
@@ -240,7 +241,8 @@ Result<core::FlowEvent> decode_event(std::string_view id, std::string_view topic
   event.sequence = sequence;
   event.at = at;
   // Who makes events makes their ids from them: another id is somebody else's entry.
-  if (core::event_id(event) != id) return unknown(id, "its body is that of " + core::event_id(event));
+  if (core::event_id(event) != id)
+    return unknown(id, "its body is that of " + core::event_id(event));
   return event;
 }
 

@@ -11,8 +11,8 @@ constexpr double kExact = 9007199254740992.0;
 void append_number(const Json& value, std::string& out) {
   if (std::abs(value.number()) <= kExact) return append_canonical(value, out);
   char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value.number(),
-                                 std::chars_format::scientific);
+  const auto end =
+      std::to_chars(text, text + sizeof text, value.number(), std::chars_format::scientific);
   out.append(text, end.ptr);
 }
 

@@ -258,9 +258,9 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
     }
   }
   if (key.empty()) {
-    return Error{.code = Code::invalid_input,
-                 .message = "no key: every value of " + words_.key + " is empty for " +
-                            words_.owner};
+    return Error{
+        .code = Code::invalid_input,
+        .message = "no key: every value of " + words_.key + " is empty for " + words_.owner};
   }
   return key;
 }

@@ -110,10 +110,10 @@ TEST(FlowFacts, ACompletionCountsElseTheLastTryThatNoRetryVoided) {
   for (const auto& row : examples::rows_of(kTable)) {
     const RunState state = folded(events_from(row[1]));
     const CountedFact counted = counted_fact(state, "charge");
-    const std::string words = counted.fact == nullptr
-                                  ? "none"
-                                  : std::string(to_string(counted.fact->outcome)) + " " +
-                                        std::to_string(counted.n);
+    const std::string words =
+        counted.fact == nullptr
+            ? "none"
+            : std::string(to_string(counted.fact->outcome)) + " " + std::to_string(counted.n);
     EXPECT_EQ(words, row[2]) << row[0];
   }
 }

@@ -180,8 +180,7 @@ TEST(FlowPlan, AnEventThatIsHandledLaterCausesTheSameOrNothing) {
   for (const auto& row : examples::rows_of(kTable)) {
     const FlowDefinition definition = definition_from(row[0]);
     const auto events = events_from(row[1]);
-    const auto actions =
-        plan(definition, folded(events), events.at(std::stoul(row[2])), judge());
+    const auto actions = plan(definition, folded(events), events.at(std::stoul(row[2])), judge());
     EXPECT_EQ(in_words(definition, actions), row[3]) << row[0] << " | " << row[1];
   }
 }
@@ -211,8 +210,7 @@ TEST(FlowPlan, NothingIsDoneForARunWhoseStartIsNotKnown) {
   const FlowDefinition definition = definition_from("charge nap:sleep/1m");
   for (const char* const event : {"charge completed 1", "timer nap 1", "admit 1", "signal paid"}) {
     const auto events = events_from(event);
-    EXPECT_EQ(in_words(definition, plan(definition, folded(events), events[0], judge())),
-              "nothing")
+    EXPECT_EQ(in_words(definition, plan(definition, folded(events), events[0], judge())), "nothing")
         << event;
   }
 }
@@ -226,8 +224,7 @@ TEST(FlowPlan, ActionsMakeTheirEvents) {
             "r.nap.timer.2");
   EXPECT_EQ(event_id(event_of(definition, state, CallOffTimer{.step = {}, .n = 1})), "r.timer.1");
 
-  const auto timed_out =
-      plan(definition, state, event_from("timer paid 1"), judge());
+  const auto timed_out = plan(definition, state, event_from("timer paid 1"), judge());
   const FlowEvent ended = event_of(definition, state, std::get<EndStep>(timed_out.at(0)));
   EXPECT_EQ(event_id(ended), "r.paid.ended.1");
   EXPECT_EQ(ended.outcome, StepOutcome::timed_out);

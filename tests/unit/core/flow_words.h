@@ -195,9 +195,7 @@ class ActionWords {
 
  private:
   const std::string& id(std::size_t step) const { return definition_.steps[step].id; }
-  static std::string again(const FlowTries& tries) {
-    return tries == FlowTries{} ? "" : " again";
-  }
+  static std::string again(const FlowTries& tries) { return tries == FlowTries{} ? "" : " again"; }
 
   const FlowDefinition& definition_;
 };

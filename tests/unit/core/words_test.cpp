@@ -43,8 +43,8 @@ TEST(Words, WhatWasMeant) {
 
 TEST(Words, LengthsOfTimeAsPeopleWriteThem) {
   constexpr std::pair<std::string_view, Duration> kGood[] = {
-      {"0", 0ms},    {"500ms", 500ms}, {"30s", 30s},           {"2m", 2min},
-      {"1h30m", 90min}, {"7d", 168h},  {"1d2h3m4s5ms", 93784005ms}};
+      {"0", 0ms},   {"500ms", 500ms},           {"30s", 30s}, {"2m", 2min}, {"1h30m", 90min},
+      {"7d", 168h}, {"1d2h3m4s5ms", 93784005ms}};
   for (const auto& [text, time] : kGood) {
     const auto read = duration_from(text);
     ASSERT_TRUE(read) << text;

@@ -132,8 +132,8 @@ TEST(FlowDefinition, NumbersThatItHoldsCanBeReadAgain) {
 }
 
 TEST(FlowDefinition, ALongWaitIsItsOwnCap) {
-  const auto parsed = parse_definition(
-      R"({"name":"n","steps":[{"id":"a","task":"t","retry":{"wait":"1h"}}]})");
+  const auto parsed =
+      parse_definition(R"({"name":"n","steps":[{"id":"a","task":"t","retry":{"wait":"1h"}}]})");
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->definition.steps[0].retry->cap, 1h);
 }
@@ -209,8 +209,7 @@ TEST(FlowDefinition, RefusedSteps) {
       {R"({"id":"a","task":"t","retry":{"jitter":2}})",
        "step 'a': $.steps[0].retry.jitter must be a number from 0 to 1"},
       {R"({"id":"a","task":"t","retry":3})", "step 'a': $.steps[0].retry must be an object"},
-      {R"({"id":"a","task":"t","rate":{"limit":5}})",
-       "step 'a': $.steps[0].rate.per is missing"},
+      {R"({"id":"a","task":"t","rate":{"limit":5}})", "step 'a': $.steps[0].rate.per is missing"},
       {R"({"id":"a","task":"t","rate":{"limit":5,"per":"100ms"}})",
        "step 'a': $.steps[0].rate.per must be from 1s to 1d"},
       {R"({"id":"a","task":"t","rate":{"limit":1001,"per":"1s"}})",
@@ -304,7 +303,8 @@ TEST(FlowDefinition, RefusedGraphs) {
 }
 
 TEST(FlowDefinition, AnOutputMayBeUsedByAllThatComeAfter) {
-  const auto parsed = parse_definition(R"({"name":"n","output":{"a":"steps.a","e":"errors.a"},"steps":[
+  const auto parsed =
+      parse_definition(R"({"name":"n","output":{"a":"steps.a","e":"errors.a"},"steps":[
       {"id":"a","task":"t","on_failure":"h"}, {"id":"b","task":"t","depends_on":["a"]},
       {"id":"c","task":"t","depends_on":["b"],"input":"steps.a.x","skip_if":"steps.b"},
       {"id":"h","task":"t","input":{"why":"errors.a"}},
@@ -332,10 +332,8 @@ TEST(FlowDefinition, RefusedWorkflows) {
        "$.key_ttl \"soon\": this is no length of time; write it as 500ms, 30s, 2m, 1h30m or 7d, at "
        "most a century"},
       {R"("max_runs":0)", "$.max_runs must be a whole number from 1 to 1000"},
-      {R"("default_retry":{"atempts":3})",
-       R"(unknown field "atempts"; did you mean "attempts"?)"},
-      {R"("output":"steps.b")",
-       "output has the path 'steps.b', and 'b' is no step"},
+      {R"("default_retry":{"atempts":3})", R"(unknown field "atempts"; did you mean "attempts"?)"},
+      {R"("output":"steps.b")", "output has the path 'steps.b', and 'b' is no step"},
       {R"("output":[])", "$.output must be a path in quotes, or an object of them"},
   };
   for (const auto& [field, message] : kCases) {

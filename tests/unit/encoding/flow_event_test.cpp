@@ -105,14 +105,16 @@ TEST(FlowEvents, AreReadBack) {
 
 TEST(FlowEvents, ValuesBecomeCanonical) {
   const auto read = decoded(started(), Body::json(R"({"workflow":"payment", "version":3, "run":"r",
-      "key":null, "later":true, "input":{"b":1.0, "a":[ ]}})").value());
+      "key":null, "later":true, "input":{"b":1.0, "a":[ ]}})")
+                                           .value());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->value, R"({"a":[],"b":1})");
 }
 
 TEST(FlowEvents, NumbersStayReadable) {
-  const auto read = decoded(event_from("signal paid"),
-                            Body::json(R"({"run":"r","signal":"paid","body":12345678901234567e4})").value());
+  const auto read =
+      decoded(event_from("signal paid"),
+              Body::json(R"({"run":"r","signal":"paid","body":12345678901234567e4})").value());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_TRUE(Body::json(read->value)) << read->value;
   EXPECT_TRUE(decoded(*read, event_body(*read)));
@@ -152,8 +154,7 @@ TEST(FlowEvents, WhatIsNoneSaysWhy) {
        "\"void\" is missing or not"},
   };
   for (const Case& wrong : kCases) {
-    const auto read =
-        decode_event(wrong.id, wrong.topic, Body::json(wrong.body).value(), {}, {});
+    const auto read = decode_event(wrong.id, wrong.topic, Body::json(wrong.body).value(), {}, {});
     ASSERT_FALSE(read) << wrong.id << wrong.body;
     EXPECT_EQ(read.error().code, Code::invalid_input);
     EXPECT_NE(read.error().message.find(wrong.why), std::string::npos) << read.error().message;
