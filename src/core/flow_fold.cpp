@@ -127,7 +127,7 @@ bool goes_before(std::uint32_t n, const StepFact& fact, std::uint32_t other_n,
                  const StepFact& other) {
   const bool completed = fact.outcome == StepOutcome::completed;
   if (completed != (other.outcome == StepOutcome::completed)) return completed;
-  return completed ? fact.sequence < other.sequence : n < other_n;
+  return completed ? fact.sequence < other.sequence : n > other_n;
 }
 
 }  // namespace
