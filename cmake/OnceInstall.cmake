@@ -1,4 +1,5 @@
-# What `cmake --install` puts in place: headers, library, command, find_package(once) and once.pc.
+# What `cmake --install` puts in place: headers, library, command, the schema of workflows,
+# find_package(once) and once.pc.
 include_guard()
 include(CMakePackageConfigHelpers)
 
@@ -6,6 +7,8 @@ set(once_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/once)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/once DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/docs/workflow.schema.json
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/once)
 install(TARGETS once EXPORT once-targets)
 install(EXPORT once-targets NAMESPACE once:: DESTINATION ${once_package_dir})
 if(TARGET once_cli)

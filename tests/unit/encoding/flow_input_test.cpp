@@ -1,0 +1,177 @@
+// What steps are given, when they are skipped, and by what a start is known.
+#include "encoding/flow_input.h"
+
+#include <gtest/gtest.h>
+
+#include "encoding/digest.h"
+#include "unit/core/flow_words.h"
+#include "unit/core/table.h"
+
+namespace once::encoding {
+namespace {
+
+using namespace core::flow_words;
+
+core::RunState state() {
+  auto events = events_from(
+      "started, charge completed 1, mail failed 1, mail failed 2, late failed 1, retried 2 late=1");
+  events[0].value =
+      R"({"order":{"id":"o-1","total":12.5,"lines":[{"sku":"x"}]},"none":null,"no":false,"zero":0,"empty":"","a.b":1})";
+  events[1].value = R"({"receipt":{"nr":7},"list":[]})";
+  events[3].error = "mailbox \"full\"";
+  return folded(events);
+}
+
+TEST(FlowPaths, BeginSomewhere) {
+  using Root = FlowPath::Root;
+  struct Case {
+    std::string_view text;
+    Root root;
+    std::string_view step, rest;
+  };
+  constexpr Case kGood[] = {
+      {"input", Root::input, "", ""},
+      {"input.order.id", Root::input, "", "order.id"},
+      {R"(input.a\.)", Root::input, "", R"(a\.)"},
+      {"steps.charge", Root::steps, "charge", ""},
+      {"steps.charge.receipt.nr", Root::steps, "charge", "receipt.nr"},
+      {"errors.mail", Root::errors, "mail", ""},
+      {"run", Root::run, "", ""},
+  };
+  for (const Case& good : kGood) {
+    const auto path = flow_path(good.text);
+    ASSERT_TRUE(path) << good.text;
+    EXPECT_EQ(path->root, good.root) << good.text;
+    EXPECT_EQ(path->step, good.step) << good.text;
+    EXPECT_EQ(path->rest, good.rest) << good.text;
+  }
+  for (const std::string_view bad : {"", ".", "order", "Input", "inputs.x", "input.", "steps",
+                                     "steps.", "steps..x", "errors", "errors.a.b", "run.id"})
+    EXPECT_FALSE(flow_path(bad)) << bad;
+}
+
+TEST(FlowInput, Mappings) {
+  constexpr const char* kTable = R"(
+   "input"                                       | {"a.b":1,"empty":"","no":false,"none":null,"order":{"id":"o-1","lines":[{"sku":"x"}],"total":12.5},"zero":0}
+   "input.order.id"                              | "o-1"
+   "input.order.lines.0.sku"                     | "x"
+   "input.a\\.b"                                 | 1
+   "input.none"                                  | null
+   "input.order.nr"                              | error: no value at input.order.nr
+   "steps.charge"                                | {"list":[],"receipt":{"nr":7}}
+   "steps.charge.receipt.nr"                     | 7
+   "steps.charge.receipt.xx"                     | error: no value at steps.charge.receipt.xx
+   "steps.skipped"                               | null
+   "steps.skipped.x"                             | error: no value at steps.skipped.x
+   "steps.mail"                                  | error: no value at steps.mail
+   "steps.late"                                  | null
+   "errors.mail"                                 | "mailbox \"full\""
+   "errors.charge"                               | error: no value at errors.charge
+   "errors.late"                                 | error: no value at errors.late
+   "run"                                         | "r"
+   {}                                            | {}
+   {"b":"run","a":"input.order.total"}           | {"a":12.5,"b":"r"}
+   {"a":{"value":{"path":"run"}}}                | {"a":{"path":"run"}}
+   {"a":{"path":"input.zero"}}                   | {"a":0}
+   {"a":{"path":"input.xx","default":[1.0]}}     | {"a":[1]}
+   {"a":{"path":"input.zero","default":1}}       | {"a":0}
+   {"a":{"path":"steps.mail","default":null}}    | {"a":null}
+   {"a":"run","b":"input.xx"}                    | error: no value at input.xx
+  )";
+  for (const auto& row : core::examples::rows_of(kTable)) {
+    core::FlowStep step;
+    step.input = row[0];
+    const auto given = task_input(step, state());
+    EXPECT_EQ(given ? *given : "error: " + given.error().message, row[1]) << row[0];
+    core::FlowDefinition definition;
+    definition.output = row[0];
+    const auto output = run_output(definition, state());
+    EXPECT_EQ(output ? *output : "error: " + output.error().message, row[1]) << row[0];
+  }
+}
+
+TEST(FlowInput, WithoutAMappingItIsTheRunsInput) {
+  EXPECT_EQ(task_input({}, state()).value(), state().input);
+  EXPECT_EQ(run_output({}, state()).value(), "null");
+}
+
+TEST(FlowInput, WhatWouldBeTooDeepIsRefused) {
+  core::RunState deep = state();
+  deep.input.clear();
+  for (int i = 0; i < 512; ++i) deep.input += '[';
+  for (int i = 0; i < 512; ++i) deep.input += ']';
+  core::FlowStep step;
+  step.input = R"("input")";
+  EXPECT_TRUE(task_input(step, deep));
+  step.input = R"({"x":"input"})";
+  EXPECT_FALSE(task_input(step, deep));
+}
+
+TEST(FlowConditions, Hold) {
+  constexpr const char* kTable = R"(
+   "input.order"                                       | yes
+   "input.order.id"                                    | yes
+   "input.order.total"                                 | yes
+   "input.none"                                        | no
+   "input.no"                                          | no
+   "input.zero"                                        | no
+   "input.empty"                                       | no
+   "input.xx"                                          | no
+   "steps.charge.list"                                 | yes
+   "steps.skipped"                                     | no
+   {"path":"input.zero","equals":0}                    | yes
+   {"path":"input.zero","equals":0.0}                  | yes
+   {"path":"input.zero","equals":"0"}                  | no
+   {"path":"input.order.lines","equals":[{"sku":"x"}]} | yes
+   {"path":"input.xx","equals":null}                   | no
+   {"path":"input.none","equals":null}                 | yes
+   {"path":"input.zero","not_equals":1}                | yes
+   {"path":"input.zero","not_equals":0}                | no
+   {"path":"input.xx","not_equals":0}                  | yes
+   {"path":"input.none","exists":true}                 | yes
+   {"path":"input.xx","exists":true}                   | no
+   {"path":"input.xx","exists":false}                  | yes
+   {"path":"errors.mail","exists":true}                | yes
+   {"path":"errors.charge","exists":true}              | no
+  )";
+  for (const auto& row : core::examples::rows_of(kTable)) {
+    EXPECT_EQ(holds(row[0], state()), row[1] == "yes") << row[0];
+    core::FlowStep step;
+    step.skip_if = row[0];
+    EXPECT_EQ(judge().skips(step, state()), row[1] == "yes") << row[0];
+  }
+}
+
+Body input(std::string_view json) { return Body::json(json).value(); }
+
+TEST(FlowKeys, AreTakenFromTheInput) {
+  core::FlowDefinition definition;
+  definition.name = "payment";
+  definition.key = "{order.id}:{attempt}";
+  EXPECT_EQ(run_key(definition, input(R"({"order":{"id":"o 1"},"attempt":2})")).value(),
+            "o%201:=2");
+  const auto missing = run_key(definition, input(R"({"order":{"id":"o-1"}})"));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::invalid_input);
+  EXPECT_EQ(missing.error().message,
+            "no key: there is nothing at attempt in the input, which the key of workflow 'payment' "
+            "needs; nothing was started");
+  definition.key = "{a}";
+  EXPECT_EQ(run_key(definition, input(R"({"a":""})")).error().message,
+            "no key: every value of the key of workflow 'payment' is empty for this run; nothing "
+            "was started");
+}
+
+TEST(FlowKeys, WithoutATemplateAreTheContent) {
+  core::FlowDefinition definition;
+  const auto key = run_key(definition, input(R"({"b":1.0, "a":2})")).value();
+  EXPECT_EQ(key, hex(sha256(R"({"a":2,"b":1})")));
+  EXPECT_EQ(run_key(definition, input(R"({"a":2,"b":1})")).value(), key);
+  EXPECT_NE(run_key(definition, input(R"({"a":2,"b":2})")).value(), key);
+  const auto bytes = run_key(definition, Body::bytes("{}"));
+  ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().message, "the input of a workflow must be JSON; nothing was started");
+}
+
+}  // namespace
+}  // namespace once::encoding
