@@ -11,13 +11,6 @@
 namespace once::cli {
 namespace {
 
-struct Unit {
-  std::string_view name;
-  std::int64_t milliseconds;
-};
-constexpr std::array<Unit, 5> kUnits{
-    {{"d", 86'400'000}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}}};
-
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -50,45 +43,11 @@ bool is_control(std::string_view character) {
 }  // namespace
 
 std::optional<Duration> parse_duration(std::string_view text) {
-  if (text == "0") return Duration{0};
-  if (text.empty()) return {};
-  std::int64_t total = 0;
-  std::size_t next_unit = 0;  // units come in falling order, each at most once
-  while (!text.empty()) {
-    std::int64_t value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || !is_digit(text.front())) return {};
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    std::size_t length = 0;
-    while (length < text.size() && !is_digit(text[length])) ++length;
-    std::size_t unit = next_unit;
-    while (unit < kUnits.size() && kUnits[unit].name != text.substr(0, length)) ++unit;
-    if (unit == kUnits.size()) return {};
-    text.remove_prefix(length);
-    std::int64_t part = 0;
-    if (__builtin_mul_overflow(value, kUnits[unit].milliseconds, &part) ||
-        __builtin_add_overflow(total, part, &total)) {
-      return {};
-    }
-    next_unit = unit + 1;
-  }
-  // A century and more would overflow when added to a time somewhere.
-  if (total > 36'500 * kUnits[0].milliseconds) return {};
-  return Duration{total};
+  const auto duration = duration_from(text);
+  return duration ? std::optional(*duration) : std::nullopt;
 }
 
-std::string format_duration(Duration duration) {
-  std::int64_t rest = duration.count();
-  if (rest == 0) return "0s";
-  std::string out = rest < 0 ? "-" : "";
-  if (rest < 0) rest = -rest;
-  for (const Unit& unit : kUnits) {
-    if (rest / unit.milliseconds == 0) continue;
-    out += fmt::format("{}{}", rest / unit.milliseconds, unit.name);
-    rest %= unit.milliseconds;
-  }
-  return out;
-}
+std::string format_duration(Duration duration) { return duration_text(duration); }
 
 Time now() { return std::chrono::floor<Duration>(std::chrono::system_clock::now()); }
 

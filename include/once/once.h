@@ -12,4 +12,5 @@
 #include "once/version.h"
 #include "once/view.h"
 #include "once/worker.h"
+#include "once/workflow.h"
 #include "once/zone.h"

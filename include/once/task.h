@@ -17,6 +17,10 @@ namespace once::inline v1 {
 using Duration = std::chrono::milliseconds;
 using Time = std::chrono::sys_time<Duration>;
 
+// A length of time as people write it: `500ms 30s 2m 1h30m 7d`; `0` alone is zero.
+Result<Duration> duration_from(std::string_view text);
+std::string duration_text(Duration duration);
+
 // JSON text (by default `null`) or bytes that Once does not look into.
 class Body {
  public:

@@ -1,7 +1,9 @@
-// Counts, sizes and lengths of time as people read them.
+// Counts, sizes and lengths of time as people read them, and what they may have meant.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,5 +14,9 @@ namespace once::core {
 std::string counted(std::uint64_t number, std::string_view noun);  // "1 task", "3 tasks"
 std::string size_text(std::uint64_t bytes);                        // "12 KB", "3.4 GB"
 std::string time_text(Duration time);  // "80 ms", "12 s", "5 min", "7 h", "3 days"
+
+// The candidate that looks most like the word; none: none looks like it.
+std::optional<std::string_view> nearest(std::string_view word,
+                                        std::span<const std::string_view> candidates);
 
 }  // namespace once::core

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "encoding/dot_path.h"
 #include "encoding/json.h"
@@ -75,8 +76,9 @@ std::optional<std::string> unreadable(std::string_view text) {
 
 }  // namespace
 
-Result<KeyTemplate> KeyTemplate::parse(std::string_view text) {
+Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words) {
   KeyTemplate result;
+  result.words_ = std::move(words);
   if (text.empty()) return result;
   if (const auto why = unreadable(text)) return refused(text, *why);
 
@@ -195,7 +197,7 @@ Result<void> KeyTemplate::append_path(const Part& part, const Json& root, std::s
   const auto fail = [&](std::string_view why) {
     return Error{.code = Code::invalid_input,
                  .message = "no key: " + std::string(why) + " at " + excerpt(part.text, kShown) +
-                            " in the body, which the queue's key needs"};
+                            " in " + words_.source + ", which " + words_.key + " needs"};
   };
   const Json* const value = at(root, part.text);
   if (value == nullptr) return fail("there is nothing");
@@ -233,7 +235,7 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
         if (header == headers.end()) {
           return Error{.code = Code::invalid_input,
                        .message = "no key: the task has no header " + excerpt(part.text, kShown) +
-                                  ", which the queue's key needs"};
+                                  ", which " + words_.key + " needs"};
         }
         append_string(header->second, key);
         break;
@@ -242,8 +244,8 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
         if (!root) {
           if (!body.is_json()) {
             return Error{.code = Code::invalid_input,
-                         .message = "no key: the body is bytes, and the queue's key needs " +
-                                    excerpt(part.text, kShown) + " of a JSON body"};
+                         .message = "no key: " + words_.source + " is bytes, and " + words_.key +
+                                    " needs " + excerpt(part.text, kShown) + " of JSON"};
           }
           auto parsed = parse_json(body.text());
           if (!parsed) return parsed.error();
@@ -257,9 +259,16 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
   }
   if (key.empty()) {
     return Error{.code = Code::invalid_input,
-                 .message = "no key: every value of the queue's key is empty for this task"};
+                 .message = "no key: every value of " + words_.key + " is empty for " +
+                            words_.owner};
   }
   return key;
+}
+
+bool KeyTemplate::of_body_alone() const {
+  return !is_id() && std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    return part.kind == Part::Kind::literal || part.kind == Part::Kind::path;
+  });
 }
 
 std::optional<std::string> KeyTemplate::key_of(std::string_view value) const {

@@ -26,12 +26,21 @@ namespace once::encoding {
 
 class Json;
 
+// What errors call the key, what it is taken from, and whose it is.
+struct KeyWords {
+  std::string key = "the queue's key";
+  std::string source = "the body";
+  std::string owner = "this task";
+};
+
 class KeyTemplate {
  public:
   // An empty text is the template that gives the id.
-  static Result<KeyTemplate> parse(std::string_view text);
+  static Result<KeyTemplate> parse(std::string_view text, KeyWords words = {});
 
   bool is_id() const { return parts_.empty(); }
+  // It has paths and nothing else: no id, topic or header.
+  bool of_body_alone() const;
   Result<std::string> key(std::string_view id, std::string_view topic, const Body& body,
                           const std::map<std::string, std::string>& headers) const;
   // The key of a task in which the template's only value is this string; none: it has several.
@@ -49,6 +58,7 @@ class KeyTemplate {
   Result<void> append_path(const Part& part, const Json& root, std::string& key) const;
 
   std::vector<Part> parts_;
+  KeyWords words_;
   std::string separators_;  // characters that values would contain, but for this template
 };
 
