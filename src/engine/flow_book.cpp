@@ -1,0 +1,349 @@
+#include "engine/flow_book.h"
+
+#include <algorithm>
+
+#include "core/names.h"
+#include "encoding/digest.h"
+#include "encoding/flow_state.h"
+#include "encoding/object_reader.h"
+#include "encoding/object_text.h"
+#include "encoding/stored_body.h"
+#include "encoding/utf8.h"
+
+namespace once::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kBatch = 1024;
+constexpr std::size_t kPage = 100;
+constexpr auto kNewestFor = 1s;
+
+std::vector<Queue> own_queues() {
+  std::vector<Queue> all;
+  // Whatever is done for an event can be done twice: it may be claimed ahead, and tried for ever.
+  all.push_back({.name = std::string(core::kFlowQueue),
+                 .topic = "$once.flow.>",
+                 .lease = 30s,
+                 .attempts = 1'000'000,
+                 .backoff = {200ms, 1s, 5s, 30s},
+                 .in_doubt = InDoubt::retry,
+                 .window = 64});
+  for (const std::string_view name :
+       {core::kFlowsLedger, core::kRunsLedger, core::kKeysLedger, core::kValuesLedger})
+    all.push_back({.name = std::string(name), .ledger = true});
+  return all;
+}
+
+// A person may have set the rest.
+bool serves(const Queue& existing, const Queue& wanted) {
+  return existing.topic == wanted.topic && existing.key == wanted.key && !existing.from &&
+         existing.stream.empty() && existing.ledger == wanted.ledger;
+}
+
+store::Address at(std::string_view ledger, std::string key) {
+  return {.queue = std::string(ledger), .key = std::move(key)};
+}
+
+std::string start_key(std::string_view workflow, std::string_view key) {
+  return std::string(workflow) + ":" + std::string(key);
+}
+
+Error damaged(const std::string& what) {
+  return {.code = Code::store_unusable,
+          .message = what +
+                     " cannot be read: it was damaged, or written by a newer version of "
+                     "once; nothing was done"};
+}
+
+Error no_workflow(std::string_view name, std::optional<std::uint32_t> version) {
+  return {.code = Code::not_found,
+          .message = "there is no workflow '" + std::string(name) + "'" +
+                     (version ? " of version " + std::to_string(*version) : "") +
+                     "; add it with 'once flow add FILE', 'once flow list' shows those that are "
+                     "there"};
+}
+
+Result<KnownRun> run_of(const std::string& run, const core::Stored& stored) {
+  if (!stored.record.result) return damaged("the record of run '" + run + "'");
+  auto state = encoding::decode_state(stored.record.result->text());
+  if (!state) return state.error();
+  return KnownRun{.state = std::move(*state), .revision = stored.revision};
+}
+
+Result<StartKey> key_of(const std::string& key, const core::Stored& stored) {
+  const auto json = encoding::parse_json(stored.record.result ? stored.record.result->text() : "");
+  if (!json) return damaged("the record of the key '" + key + "'");
+  StartKey known{.revision = stored.revision};
+  encoding::ObjectReader reader(*json);
+  reader.string("input", known.input);
+  reader.string("run", known.run);
+  reader.number("version", 1, known.version);
+  if (!reader.misfit().empty()) return damaged("the record of the key '" + key + "'");
+  if (core::settled(stored.record.state)) known.ended = stored.stamp;
+  return known;
+}
+
+core::Record key_record(const StartKey& key, Time now) {
+  encoding::ObjectText json;
+  json.string("input", key.input);
+  json.string("run", key.run);
+  json.number("version", key.version);
+  core::Record record{.result = StoredBody::json(std::move(json).take()), .since = now};
+  if (!key.ended) return record;
+  record.state = State::completed;
+  record.claims = 1;
+  record.attempts.push_back(
+      {.number = 1, .started_at = now, .ended_at = now, .ending = core::Ending::completed});
+  return record;
+}
+
+State state_after(core::RunOutcome outcome) {
+  switch (outcome) {
+    case core::RunOutcome::completed: return State::completed;
+    case core::RunOutcome::cancelled: return State::cancelled;
+    case core::RunOutcome::failed:
+    case core::RunOutcome::timed_out: break;
+  }
+  return State::dead;
+}
+
+core::Ending ending_of(core::RunOutcome outcome) {
+  switch (outcome) {
+    case core::RunOutcome::completed: return core::Ending::completed;
+    case core::RunOutcome::cancelled: return core::Ending::failed;
+    case core::RunOutcome::failed:
+    case core::RunOutcome::timed_out: break;
+  }
+  return core::Ending::dead;
+}
+
+template <class T>
+void keep_last(std::vector<T>& all, std::size_t most) {
+  if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
+}
+
+Error another_definition(const core::FlowDefinition& given, std::vector<std::string> differs,
+                         std::uint32_t next) {
+  std::string where;
+  for (const std::string& path : differs) where += (where.empty() ? "" : ", ") + path;
+  auto conflict = std::make_shared<Conflict>();
+  conflict->id = given.name + "@" + std::to_string(given.version);
+  conflict->differs = std::move(differs);
+  return {.code = Code::conflicting_duplicate,
+          .message = "workflow '" + given.name + "' version " + std::to_string(given.version) +
+                     " exists with another definition (" + where +
+                     "); nothing was added: give it version " + std::to_string(next),
+          .conflict = std::move(conflict)};
+}
+
+}  // namespace
+
+core::Record run_record(const core::RunState& state) {
+  core::Record record{.result = StoredBody::json(encoding::encode_state(state)),
+                      .since = state.started_at};
+  for (const auto& [number, round] : state.rounds) {
+    if (number > 1) {
+      ++record.deeds;
+      record.story.push_back({.act = core::Deed::Act::retried, .at = round.at});
+      record.since = round.at;
+    }
+    record.state = State::waiting;
+    if (!round.ended) continue;
+    const core::EndFact& end = *round.ended;
+    ++record.claims;
+    record.state = state_after(end.outcome);
+    record.error = encoding::excerpt(end.error, core::kErrorKept);
+    record.since = end.at;
+    record.attempts.push_back({.number = number,
+                               .started_at = number == 1 ? state.started_at : round.at,
+                               .ended_at = end.at,
+                               .ending = ending_of(end.outcome),
+                               .error = record.error});
+  }
+  record.counted = record.claims;
+  keep_last(record.attempts, core::kAttemptsKept);
+  keep_last(record.story, core::kDeedsKept);
+  return record;
+}
+
+FlowBook::FlowBook(store::Store& store, Scheduler& scheduler)
+    : store_(store),
+      scheduler_(scheduler),
+      gets_(scheduler, kBatch, [this](const auto& items) { return store_.get(items); }),
+      swaps_(scheduler, kBatch, [this](const auto& items) { return store_.swap(items); }) {}
+
+Result<void> FlowBook::make_queues() {
+  const auto there = store_.queues();
+  if (!there) return there.error();
+  for (const Queue& wanted : own_queues()) {
+    const auto found = std::find_if(there->begin(), there->end(),
+                                    [&](const Queue& queue) { return queue.name == wanted.name; });
+    Queue existing;
+    if (found != there->end()) {
+      existing = *found;
+    } else {
+      auto added = store_.add_queue(wanted);
+      if (!added) return added.error();
+      existing = std::move(added->existing);
+    }
+    if (!serves(existing, wanted))
+      return Error{.code = Code::queue_mismatch,
+                   .message = "there is a queue '" + wanted.name +
+                              "' that is not one of Once's own: workflows need that name, and "
+                              "nothing was done. Use a zone without such a queue."};
+  }
+  return {};
+}
+
+// --- Definitions ------------------------------------------------------------------------------
+
+Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
+  const core::FlowDefinition& given = parsed.definition;
+  const std::string key = encoding::definition_key(given.name, given.version);
+  auto swapped =
+      swap({.at = at(core::kFlowsLedger, key),
+            .record = {.result = StoredBody::json(parsed.canonical), .since = store_.wall()}});
+  if (!swapped) return swapped.error();
+  {
+    const std::lock_guard lock(mutex_);
+    newest_.erase(given.name);
+  }
+  if (swapped->written) return true;
+  const auto& current = swapped->current;
+  if (!current || !current->record.result) return damaged("the definition of '" + key + "'");
+  if (current->record.result->text() == parsed.canonical) return false;
+  const auto last = newest(given.name);
+  return another_definition(
+      given,
+      encoding::differing({}, *current->record.result, {}, StoredBody::json(parsed.canonical)),
+      (last ? (*last)->version : given.version) + 1);
+}
+
+Result<FlowDefinitionRef> FlowBook::definition(std::string_view name, std::uint32_t version) {
+  auto known = definition(encoding::definition_key(name, version));
+  if (!known && known.error().code == Code::not_found) return no_workflow(name, version);
+  return known;
+}
+
+// Once read it is known for ever: a definition does not change.
+Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = definitions_.find(key); known != definitions_.end())
+      return known->second;
+  }
+  const auto stored = get(at(core::kFlowsLedger, key));
+  if (!stored) return stored.error();
+  if (!*stored) return no_workflow(key, {});
+  const auto& json = (*stored)->record.result;
+  auto parsed = encoding::parse_definition(json ? json->text() : "");
+  if (!parsed) return damaged("the definition of '" + key + "'");
+  auto made = std::make_shared<const core::FlowDefinition>(std::move(parsed->definition));
+  const std::lock_guard lock(mutex_);
+  return definitions_.emplace(key, std::move(made)).first->second;
+}
+
+Result<FlowDefinitionRef> FlowBook::newest(std::string_view name) {
+  const Moment now = scheduler_.now();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = newest_.find(name);
+    if (known != newest_.end() && now - known->second.looked < kNewestFor)
+      return known->second.definition;
+  }
+  const auto all = read_definitions(name);
+  if (!all) return all.error();
+  if (all->empty()) return no_workflow(name, {});
+  const std::lock_guard lock(mutex_);
+  newest_[std::string(name)] = {.definition = all->back(), .looked = now};
+  return all->back();
+}
+
+Result<std::vector<FlowDefinitionRef>> FlowBook::definitions() { return read_definitions({}); }
+
+Result<std::vector<FlowDefinitionRef>> FlowBook::read_definitions(std::string_view name) {
+  std::vector<FlowDefinitionRef> all;
+  store::Row last{.queue = std::string(core::kFlowsLedger)};
+  if (!name.empty()) last.key = encoding::definition_key(name, 0);
+  const std::string mine = std::string(name) + "@";
+  while (true) {
+    auto page = store_.rows({.queue = last.queue}, &last, kPage);
+    if (!page) return page.error();
+    for (const store::Row& row : page->rows) {
+      if (!name.empty() && !row.key.starts_with(mine)) return all;
+      auto known = definition(row.key);
+      if (!known) return known.error();
+      all.push_back(std::move(*known));
+    }
+    if (!page->more || page->rows.empty()) return all;
+    last = std::move(page->rows.back());
+  }
+}
+
+// --- Runs and keys ----------------------------------------------------------------------------
+
+Result<std::optional<KnownRun>> FlowBook::run(std::string_view run) {
+  const std::string name(run);
+  const auto stored = get(at(core::kRunsLedger, name));
+  if (!stored) return stored.error();
+  if (!*stored) return std::optional<KnownRun>{};
+  auto known = run_of(name, **stored);
+  if (!known) return known.error();
+  return std::optional<KnownRun>(std::move(*known));
+}
+
+Result<BookWrite<KnownRun>> FlowBook::write(const core::RunState& state, core::Revision expected) {
+  auto swapped = swap(
+      {.at = at(core::kRunsLedger, state.run), .expected = expected, .record = run_record(state)});
+  if (!swapped) return swapped.error();
+  BookWrite<KnownRun> answer{.written = swapped->written};
+  if (answer.written || !swapped->current) return answer;
+  auto known = run_of(state.run, *swapped->current);
+  if (!known) return known.error();
+  answer.current = std::move(*known);
+  return answer;
+}
+
+Result<std::optional<StartKey>> FlowBook::key(std::string_view workflow, std::string_view key) {
+  const std::string name = start_key(workflow, key);
+  const auto stored = get(at(core::kKeysLedger, name));
+  if (!stored) return stored.error();
+  if (!*stored) return std::optional<StartKey>{};
+  auto known = key_of(name, **stored);
+  if (!known) return known.error();
+  return std::optional<StartKey>(std::move(*known));
+}
+
+Result<BookWrite<StartKey>> FlowBook::write(std::string_view workflow, std::string_view key,
+                                            const StartKey& next, core::Revision expected) {
+  const std::string name = start_key(workflow, key);
+  auto swapped = swap({.at = at(core::kKeysLedger, name),
+                       .expected = expected,
+                       .record = key_record(next, store_.wall())});
+  if (!swapped) return swapped.error();
+  BookWrite<StartKey> answer{.written = swapped->written};
+  if (answer.written || !swapped->current) return answer;
+  auto known = key_of(name, *swapped->current);
+  if (!known) return known.error();
+  answer.written = known->run == next.run && known->ended.has_value() == next.ended.has_value();
+  if (!answer.written) answer.current = std::move(*known);
+  return answer;
+}
+
+FlowBook::Got FlowBook::get(store::Address at) {
+  std::vector<store::Address> one;
+  one.push_back(std::move(at));
+  return std::move(gets_.submit(std::move(one)).front());
+}
+
+Result<store::Swapped> FlowBook::swap(store::Swap item) {
+  auto swapped = std::move(swaps_.submit({item}).front());
+  if (swapped || !swapped.error().in_doubt) return swapped;
+  auto there = get(item.at);
+  if (!there) return swapped;  // the error in doubt stands
+  return store::Swapped{.written = *there && (*there)->record == item.record,
+                        .current = std::move(*there)};
+}
+
+}  // namespace once::engine

@@ -1,0 +1,106 @@
+// What workflows keep beside the log: their definitions, their runs, and which run a key has. Records
+// of ledgers alone, each written over what its writer has read. What many threads ask or write at once
+// goes to the store as one batch.
+//
+//   ledger      key                      state                          result
+//   once-flows  payment@0000000003       waiting: it never ages         the definition
+//   once-runs   payment-01k...           waiting while it goes on;      the facts
+//                                        completed, dead or cancelled
+//   once-keys   payment:order-17         waiting while its run goes     {"input":"...","run":"...",
+//                                        on; completed, since then      "version":3}; the input is JSON
+//                                                                       as text
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/flow.h"
+#include "encoding/flow_definition.h"
+#include "engine/combiner.h"
+#include "store/store.h"
+
+namespace once::engine {
+
+struct KnownRun {
+  core::RunState state{};
+  core::Revision revision{};
+};
+
+// Which run a key has.
+struct StartKey {
+  std::string run{};
+  std::uint32_t version{};
+  std::string input{};                     // canonical JSON
+  std::optional<core::StoreTime> ended{};  // when its run ended; none: it goes on
+  core::Revision revision{};
+};
+
+// What became of a write over a revision.
+template <class Kept>
+struct BookWrite {
+  bool written = false;
+  std::optional<Kept> current{};  // not written: what is there instead (none: nothing)
+};
+
+using FlowDefinitionRef = std::shared_ptr<const core::FlowDefinition>;  // shared with the cache
+
+// How a run's record stands for its facts: an attempt for each round that ended, a deed for each retry,
+// so that an audit can count runs like tasks.
+core::Record run_record(const core::RunState& state);
+
+class FlowBook {
+ public:
+  FlowBook(store::Store& store, Scheduler& scheduler);
+
+  // Makes the queues of workflows, as far as they are missing.
+  Result<void> make_queues();
+
+  // False: this version is there, word for word. Another definition under this name and version is a
+  // conflict: definitions do not change.
+  Result<bool> add(const encoding::ParsedDefinition& parsed);
+  // Code::not_found: there is none.
+  Result<FlowDefinitionRef> definition(std::string_view name, std::uint32_t version);
+  // The highest version. What another process added may be overlooked for a second.
+  Result<FlowDefinitionRef> newest(std::string_view name);
+  Result<std::vector<FlowDefinitionRef>> definitions();  // by name and version
+
+  // None: it has no record yet, or is forgotten.
+  Result<std::optional<KnownRun>> run(std::string_view run);
+  // Writes the facts over that revision (zero: there must be no record). When the answer was lost and
+  // these facts are there, they count as written.
+  Result<BookWrite<KnownRun>> write(const core::RunState& state, core::Revision expected);
+
+  Result<std::optional<StartKey>> key(std::string_view workflow, std::string_view key);
+  // Gives the key to a run, or says that its run ended (at whatever time: the store's is kept) or goes
+  // on, over that revision. What is there already counts as written.
+  Result<BookWrite<StartKey>> write(std::string_view workflow, std::string_view key,
+                                    const StartKey& next, core::Revision expected);
+
+ private:
+  using Got = Result<std::optional<core::Stored>>;
+
+  Got get(store::Address at);
+  // An answer that was lost is read back.
+  Result<store::Swapped> swap(store::Swap item);
+  Result<FlowDefinitionRef> definition(const std::string& key);
+  Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  Combiner<store::Address, Got> gets_;
+  Combiner<store::Swap, Result<store::Swapped>> swaps_;
+  struct Newest {
+    FlowDefinitionRef definition{};
+    Moment looked{};
+  };
+  std::mutex mutex_;
+  std::map<std::string, FlowDefinitionRef> definitions_;  // under mutex_; by key
+  std::map<std::string, Newest, std::less<>> newest_;     // under mutex_; by name
+};
+
+}  // namespace once::engine

@@ -1,0 +1,66 @@
+#include "engine/flow_log.h"
+
+#include "encoding/digest.h"
+#include "encoding/flow_event.h"
+#include "engine/append.h"
+
+namespace once::engine {
+namespace {
+
+constexpr std::size_t kBatch = 1024;
+
+}  // namespace
+
+FlowLog::FlowLog(store::Store& store, Scheduler& scheduler)
+    : store_(store), scheduler_(scheduler), combiner_(scheduler, kBatch, [this](const auto& items) {
+        return append_known(store_, items);
+      }) {}
+
+store::Append FlowLog::entry_of(const core::FlowEvent& event, Duration delay) {
+  return {.id = core::event_id(event),
+          .topic = core::event_topic(event.workflow, event.kind),
+          .body = encoding::event_body(event),
+          .delay = delay};
+}
+
+std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> items) {
+  std::vector<std::optional<Error>> refused(items.size());
+  std::vector<store::Append> sent;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    store::Append& item = items[i];
+    const auto digest = encoding::content_digest(item.topic, item.body);
+    if (!digest) {
+      refused[i] = digest.error();
+      continue;
+    }
+    item.digest = *digest;
+    scheduler_.random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
+    sent.push_back(std::move(item));
+  }
+  std::vector<Result<store::Appended>> found;
+  if (!sent.empty()) found = combiner_.submit(std::move(sent));
+  std::vector<Result<store::Appended>> answers;
+  answers.reserve(items.size());
+  auto next = found.begin();
+  for (std::optional<Error>& error : refused)
+    answers.push_back(error ? Result<store::Appended>(std::move(*error)) : std::move(*next++));
+  return answers;
+}
+
+Result<store::Appended> FlowLog::append(store::Append item) {
+  std::vector<store::Append> one;
+  one.push_back(std::move(item));
+  return std::move(append(std::move(one)).front());
+}
+
+Result<std::optional<core::FlowEvent>> FlowLog::find(std::string_view id) {
+  auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry || !(*entry)->body) return std::optional<core::FlowEvent>{};
+  auto event = encoding::decode_event((*entry)->id, (*entry)->topic, *(*entry)->body,
+                                      (*entry)->sequence, (*entry)->published_at);
+  if (!event) return event.error();
+  return std::optional<core::FlowEvent>(std::move(*event));
+}
+
+}  // namespace once::engine
