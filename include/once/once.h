@@ -3,6 +3,7 @@
 
 #include "once/audit.h"
 #include "once/doctor.h"
+#include "once/flows.h"
 #include "once/guard.h"
 #include "once/json.h"
 #include "once/metrics.h"

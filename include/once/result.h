@@ -33,9 +33,10 @@ enum class Code {
 // "conflicting_duplicate", "invalid_input", ... as the command prints them.
 std::string_view to_string(Code code);
 
-// Both sides of a refused publish.
+// Both sides of a refused publish, or of a refused start of a workflow.
 struct Conflict {
-  std::string id{};
+  std::string id{};                                   // of the task, or of the run that has the key
+  std::string key{};                                  // of a run
   std::uint64_t sequence{};                           // of the entry that is in the log
   std::string digest{};                               // "sha256:..." of that entry
   std::string given_digest{};                         // "sha256:..." of what was refused

@@ -12,6 +12,12 @@
 
 namespace once::inline v1 {
 
+// Who does something to a task, and why. It becomes part of the task's story.
+struct By {
+  std::string who{};  // empty: this user on this host
+  std::string why{};
+};
+
 // Where a task stands in one queue. A task that no queue matches is unrouted.
 enum class State {
   scheduled,

@@ -9,6 +9,7 @@
 //   const Result<std::string> json = payment.json();
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,14 @@ struct RateLimit {
 
   friend bool operator==(const RateLimit&, const RateLimit&) = default;
 };
+
+// How a step of a run stands: waiting for others, begun, over, or not to be run.
+enum class StepStatus : std::uint8_t { pending, active, completed, failed, skipped, unreached };
+std::string_view to_string(StepStatus status);
+// How a run stands; waiting: for a time, a signal or a person.
+enum class RunPhase : std::uint8_t { running, waiting, completed, failed, cancelled };
+std::string_view to_string(RunPhase phase);
+std::optional<RunPhase> run_phase_from(std::string_view name);
 
 // What a step is given: the value at one dot path, or an object that is put together from several.
 // Paths begin with `input`, `steps.ID`, `errors.ID` or `run`.

@@ -11,6 +11,7 @@
 
 #include "once/audit.h"
 #include "once/doctor.h"
+#include "once/flows.h"
 #include "once/guard.h"
 #include "once/metrics.h"
 #include "once/view.h"
@@ -51,12 +52,6 @@ struct OpenOptions {
   // What a store that can be away tells about its connection: one line each, without credentials, on
   // any thread. None: silent.
   std::function<void(std::string_view)> log{};
-};
-
-// Who does something to a task, and why. It becomes part of the task's story.
-struct By {
-  std::string who{};  // empty: this user on this host
-  std::string why{};
 };
 
 // Any thread may call; workers keep it open. Do not use it in a forked child.
@@ -114,6 +109,9 @@ class Zone {
   Result<Worker> worker(std::string_view queue, std::function<Outcome(Context&)> handler,
                         WorkerOptions options = {});
   Result<Worker> worker(std::string_view queue, Program program, WorkerOptions options = {});
+
+  // Workflows; see flows.h.
+  Flows flows() const;
 
   Result<Status> status() const;
   // `after`: go on behind this item of an earlier answer.

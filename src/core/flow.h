@@ -209,11 +209,6 @@ struct VoidedTry {
 };
 std::optional<VoidedTry> voided_try(const RunState& state, std::string_view step);  // the last one
 
-enum class StepStatus : std::uint8_t { pending, active, completed, failed, skipped, unreached };
-enum class RunPhase : std::uint8_t { running, waiting, completed, failed, cancelled };
-std::string_view to_string(StepStatus status);
-std::string_view to_string(RunPhase phase);
-
 struct StepStanding {
   StepStatus status = StepStatus::pending;
   std::uint32_t n{};  // the try that is active or decided

@@ -136,8 +136,6 @@ std::string_view to_string(FlowStep::Kind kind) { return name_in(kKinds, kind); 
 std::string_view to_string(StepOutcome outcome) { return name_in(kStepOutcomes, outcome); }
 std::string_view to_string(RunOutcome outcome) { return name_in(kRunOutcomes, outcome); }
 std::string_view to_string(FlowEvent::Kind kind) { return name_in(kEvents, kind); }
-std::string_view to_string(StepStatus status) { return name_in(kStatuses, status); }
-std::string_view to_string(RunPhase phase) { return name_in(kPhases, phase); }
 
 std::optional<StepOutcome> step_outcome_from(std::string_view name) {
   return value_in(kStepOutcomes, name);
@@ -261,6 +259,12 @@ std::string_view to_string(RetryPolicy::Backoff backoff) {
 
 std::optional<RetryPolicy::Backoff> backoff_from(std::string_view name) {
   return core::value_in(core::kBackoffs, name);
+}
+
+std::string_view to_string(StepStatus status) { return core::name_in(core::kStatuses, status); }
+std::string_view to_string(RunPhase phase) { return core::name_in(core::kPhases, phase); }
+std::optional<RunPhase> run_phase_from(std::string_view name) {
+  return core::value_in(core::kPhases, name);
 }
 
 }  // namespace once::inline v1

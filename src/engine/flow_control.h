@@ -1,0 +1,36 @@
+// What people say to a run: a signal, an approval, that it is to end, that it is to go on. Each is one
+// append under an id that says it once; who says the same again hears that it was there.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/flow_book.h"
+#include "engine/flow_log.h"
+
+namespace once::engine {
+
+class FlowControl {
+ public:
+  FlowControl(FlowBook& book, FlowLog& log) : book_(book), log_(log) {}
+
+  // Another body under the id is conflicting_duplicate; a run that is over is wrong_state.
+  Result<Receipt> signal(std::string_view run, std::string_view name, const Body& body,
+                         std::string_view id);
+  Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
+  Result<void> cancel(std::string_view run, const By& by);
+  Result<std::vector<std::string>> retry(std::string_view run, const By& by);
+
+ private:
+  struct Known {
+    KnownRun run{};
+    FlowDefinitionRef definition{};
+  };
+  Result<Known> find(std::string_view run);
+
+  FlowBook& book_;
+  FlowLog& log_;
+};
+
+}  // namespace once::engine

@@ -1,0 +1,45 @@
+// Drives runs: a worker on the queue of their events. Each event is folded into the run's facts, the
+// facts are written over those that were read, and only then is done what the event is to cause
+// (flow_turn.h). Any number of runners may be at it, and be killed anywhere.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "engine/flow_starter.h"
+#include "engine/flow_turn.h"
+#include "engine/worker.h"
+
+namespace once::engine {
+
+struct FlowRunnerSettings {
+  std::size_t concurrency = 16;  // events that are handled at a time
+  std::string name{};
+  std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
+};
+
+class FlowRunner {
+ public:
+  // Makes the queues of workflows where they are missing. Store and scheduler outlive it.
+  static Result<std::unique_ptr<FlowRunner>> make(store::Store& store, Scheduler& scheduler,
+                                                  FlowRunnerSettings settings);
+
+  // Until::empty: until no run is active.
+  Result<void> run(Worker::Until until, std::stop_token stop);
+  Result<bool> run_one();
+  WorkerMetrics metrics() const { return worker_->metrics(); }
+
+ private:
+  FlowRunner(store::Store& store, Scheduler& scheduler);
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  FlowBook book_;
+  FlowLog log_;
+  FlowStarter starter_;
+  FlowTurn turn_;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace once::engine
