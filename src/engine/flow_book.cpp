@@ -19,6 +19,8 @@ constexpr std::size_t kBatch = 1024;
 constexpr std::size_t kPage = 100;
 constexpr auto kNewestFor = 1s;
 constexpr int kTries = 64;  // to write over what was read
+constexpr std::size_t kRunsRemembered = 4096;
+constexpr std::size_t kMostRemembered = 4 << 10;  // bytes of one
 
 std::vector<Queue> own_queues() {
   std::vector<Queue> all;
@@ -338,11 +340,38 @@ Result<BookWrite<KnownRun>> FlowBook::write(const core::RunState& state, core::R
       {.at = at(core::kRunsLedger, state.run), .expected = expected, .record = run_record(state)});
   if (!swapped) return swapped.error();
   BookWrite<KnownRun> answer{.written = swapped->written};
+  if (answer.written && swapped->current) remember(state, *swapped->current);
   if (answer.written || !swapped->current) return answer;
   auto known = run_of(state.run, *swapped->current);
   if (!known) return known.error();
   answer.current = std::move(*known);
   return answer;
+}
+
+std::optional<KnownRun> FlowBook::recall(std::string_view run) {
+  const std::lock_guard lock(mutex_);
+  const auto found = runs_.find(run);
+  return found == runs_.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Small ones that go on, and not too many: a runner's memory does not grow with its runs.
+void FlowBook::remember(const core::RunState& state, const core::Stored& stored) {
+  const bool worth_it = !core::settled(stored.record.state) && stored.record.result &&
+                        stored.record.result->text().size() <= kMostRemembered;
+  const std::lock_guard lock(mutex_);
+  if (!worth_it) {
+    runs_.erase(state.run);
+    return;
+  }
+  const auto [place, is_new] = runs_.try_emplace(state.run);
+  if (!is_new && place->second.revision > stored.revision) return;
+  place->second = {.state = state, .revision = stored.revision};
+  if (!is_new) return;
+  remembered_.push_back(state.run);
+  while (remembered_.size() > kRunsRemembered) {
+    runs_.erase(remembered_.front());
+    remembered_.pop_front();
+  }
 }
 
 Result<std::optional<StartKey>> FlowBook::key(std::string_view workflow, std::string_view key) {
@@ -504,7 +533,10 @@ Result<std::vector<bool>> FlowBook::active(std::span<const std::string> runs) {
 FlowBook::Got FlowBook::get(store::Address at) {
   std::vector<store::Address> one;
   one.push_back(std::move(at));
-  return std::move(gets_.submit(std::move(one)).front());
+  auto got = std::move(gets_.submit(std::move(one)).front());
+  // A zone that has had no workflow yet has no queues of theirs.
+  if (!got && got.error().code == Code::not_found) return std::optional<core::Stored>{};
+  return got;
 }
 
 Result<store::Swapped> FlowBook::swap(store::Swap item) {
