@@ -16,7 +16,8 @@ std::string run_json(const RunView& run);
 
 // How a step is shown wherever it is: one mark, one word, in the colour of a task's state.
 struct StepLook {
-  std::string_view mark;  // ✓ completed ✗ failed ▶ active ⏸ active, and waits ○ pending – skipped · unreached
+  std::string_view
+      mark;  // ✓ completed ✗ failed ▶ active ⏸ active, and waits ○ pending – skipped · unreached
   std::string_view word;  // of an active step the state of its task, as far as it is known
   State colour;
 };

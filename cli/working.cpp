@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "cli/json_line.h"
-#include "cli/options.h"
 #include "cli/values.h"
 
 namespace once::cli {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/metrics_port.h"
+#include "cli/options.h"
 #include "cli/session.h"
 #include "cli/signals.h"
 
