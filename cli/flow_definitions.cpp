@@ -19,11 +19,21 @@ Error in_file(Error error, const std::string& file) {
   return error;
 }
 
+// A zone that is not there is made only for a definition that it will take.
+Result<Zone> open_for(const Session& session, const std::string& json) {
+  auto zone = session.open(Missing::refuse);
+  if (zone || away(zone.error())) return zone;
+  auto rehearsal = Zone::open("memory:");
+  if (!rehearsal) return rehearsal.error();
+  if (auto taken = rehearsal->flows().add(json); !taken) return taken.error();
+  return session.open(Missing::create);
+}
+
 int add(Session& session, const std::string& file) {
   const auto json = read_all(file);
   if (!json) return session.fail(json.error());
-  auto zone = session.open(Missing::create);
-  if (!zone) return session.fail(zone.error());
+  auto zone = open_for(session, *json);
+  if (!zone) return session.fail(in_file(zone.error(), file));
   const auto added = zone->flows().add(*json);
   if (!added) return session.fail(in_file(added.error(), file));
   if (session.json) {
