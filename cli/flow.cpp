@@ -23,7 +23,7 @@ void add_flow(CLI::App& root, Session& session) {
               "Example:\n"
               "  once flow add payment.json\n"
               "  once flow start payment '{\"order\":{\"id\":17,\"total\":500}}'\n"
-              "  once work pay --until-empty -- ./pay &\n"
+              "  once work pay -- ./pay &\n"
               "  once flow work --until-empty\n"
               "  once flow runs");
 }
