@@ -22,16 +22,11 @@ std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"
 std::string said_by(const By& by) { return by.why.empty() ? by.who : by.who + ": " + by.why; }
 
 constexpr std::string_view kRejected = "rejected by ";
-
-// Who approved or rejected; empty: nobody did, it ended by itself.
-std::string who_decided(const core::FlowEvent& verdict) {
-  if (verdict.error.starts_with(kRejected)) {
-    const std::string said = verdict.error.substr(kRejected.size());
-    return said.substr(0, said.find(": "));
-  }
-  const auto json = encoding::parse_json(verdict.value.empty() ? "null" : verdict.value);
-  const encoding::Json* const who = json ? json->member("by") : nullptr;
-  return who ? who->string() : std::string();
+std::string rejection(const By& by) { return std::string(kRejected) + said_by(by); }
+std::string rejecter(std::string_view error) {
+  if (!error.starts_with(kRejected)) return {};
+  error.remove_prefix(kRejected.size());
+  return std::string(error.substr(0, error.find(": ")));
 }
 
 Error refused(Code code, std::string why) {
@@ -185,7 +180,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
     value.string("why", by.why);
     event.value = std::move(value).take();
   } else {
-    event.error = std::string(kRejected) + said_by(by);
+    event.error = rejection(by);
   }
   auto appended = log_.append(FlowLog::entry_of(event));
   if (!appended) return appended.error();
@@ -200,8 +195,9 @@ Result<Approved> FlowControl::verdict_that_stands(const core::FlowEvent& given, 
   if (!there) return there.error();
   const core::FlowEvent& first = *there ? **there : given;
   const bool stands = first.outcome == core::StepOutcome::completed;
-  const std::string who = who_decided(first);
-  const std::string said = stands ? "approved by " + who : first.error;
+  const auto json = encoding::parse_json(first.value.empty() ? "null" : first.value);
+  const encoding::Json* const approver = json ? json->member("by") : nullptr;
+  const std::string who = approver ? approver->string() : rejecter(first.error);
   if (stands == yes && (stands || first.outcome == core::StepOutcome::failed))
     return Approved{.approved = stands, .duplicate = true, .by = who};
   auto conflict = std::make_shared<Conflict>();
@@ -209,7 +205,8 @@ Result<Approved> FlowControl::verdict_that_stands(const core::FlowEvent& given, 
   conflict->sequence = first.sequence.value;
   return Error{.code = Code::conflicting_duplicate,
                .message = "step " + quoted(given.step) + " of run " + quoted(given.run) +
-                          " is decided: " + said + "; nothing was changed",
+                          " is decided: " + (stands ? "approved by " + who : first.error) +
+                          "; nothing was changed",
                .conflict = std::move(conflict)};
 }
 
