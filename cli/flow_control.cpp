@@ -86,6 +86,17 @@ int approve(Session& session, const ApproveOptions& options) {
   return kDone;
 }
 
+struct Cancelled {
+  std::string_view outcome{};
+  std::string_view words{};
+};
+
+Cancelled cancelled_from(RunPhase before) {
+  if (before == RunPhase::cancelled) return {"cancelled", "is cancelled already"};
+  if (before == RunPhase::failed) return {"closed", "is closed: it cannot be retried any more"};
+  return {"asked", "is asked to end: nothing more is begun, running steps are told to stop"};
+}
+
 int cancel(Session& session, const RunOptions& options) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
@@ -95,14 +106,10 @@ int cancel(Session& session, const RunOptions& options) {
   if (const auto done = flows.cancel(options.run, options.who()); !done) {
     return session.fail(done.error());
   }
-  const bool failed = before->info.state == RunPhase::failed;
+  const Cancelled cancelled = cancelled_from(before->info.state);
   session.out.line(
-      session.json
-          ? JsonLine{}.text("run", options.run).text("outcome", failed ? "closed" : "asked").str()
-          : fmt::format("run {} {}", printable(options.run),
-                        failed ? "is closed: it can no longer be retried"
-                               : "is asked to end: nothing more is begun, and running steps are "
-                                 "told to stop"));
+      session.json ? JsonLine{}.text("run", options.run).text("outcome", cancelled.outcome).str()
+                   : fmt::format("run {} {}", printable(options.run), cancelled.words));
   return kDone;
 }
 

@@ -82,7 +82,7 @@ int work(Session& session, const Options& options) {
 void add_flow_work(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "work", "Drive the runs; any number may do so at once");
   auto options = std::make_shared<Options>();
-  add_number(*app, "--concurrency", options->concurrency, "Events handled at once (16)", 1, 4096);
+  add_number(*app, "--concurrency", options->concurrency, "Events handled at once (16)", 1, 1024);
   add_text(*app, "--worker", options->worker, "NAME", "This runner's name (host and process id)");
   add_flag(*app, "--until-empty", options->until_empty, "End when no run is under way any more");
   add_metrics_port(*app, options->metrics_port);

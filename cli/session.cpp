@@ -94,10 +94,9 @@ JsonLine& add_error(JsonLine& line, const Error& error) {
     } else {
       line.text("run", conflict.id).text("key", conflict.key);
     }
-    if (conflict.sequence > 0) {
-      line.number("sequence", conflict.sequence)
-          .text("digest", conflict.digest)
-          .text("given_digest", conflict.given_digest);
+    if (conflict.sequence > 0) line.number("sequence", conflict.sequence);
+    if (!conflict.digest.empty()) {
+      line.text("digest", conflict.digest).text("given_digest", conflict.given_digest);
     }
     if (conflict.differs) {
       std::vector<std::string> paths;

@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
-from flow_test import ORDER, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
+from flow_command import ORDER, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
 from once_command import steady  # noqa: E402
 
 DIAMOND = {

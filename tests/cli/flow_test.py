@@ -1,6 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """once flow: workflows are added, started, driven and steered, and each says what was and was not done."""
 
+import http.client
 import json
 import signal
 import sys
@@ -8,62 +9,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
-from once_command import NATS, OnceTest  # noqa: E402
-
-PAYMENT = {
-    "name": "payment",
-    "idempotency_key": "order.id",
-    "output": "steps.receipt",
-    "steps": [
-        {"id": "charge", "task": "pay.charge", "input": {"cents": "input.order.total"}},
-        {"id": "receipt", "task": "pay.receipt", "depends_on": ["charge"], "input": "steps.charge"},
-    ],
-}
-# Waits for nobody but people: no worker is needed.
-REVIEW = {
-    "name": "review",
-    "idempotency_key": "paper",
-    "steps": [
-        {"id": "read", "approval": "Is it good?"},
-        {"id": "paid", "signal": "paid", "depends_on": ["read"]},
-    ],
-}
-SIGNALLED = {"name": "signalled", "steps": [{"id": "paid", "signal": "paid"}]}
-ORDER = '{"order":{"id":17,"total":500}}'
-
-
-def step(name, *depends_on, **more):
-    return {"id": name, "task": "t." + name, "depends_on": list(depends_on), **more}
-
-
-class FlowTest(OnceTest):
-    def definition(self, definition, **changes):
-        """Its file's name."""
-        name = f"{definition['name']}.json"
-        (self.folder / name).write_text(json.dumps({**definition, **changes}))
-        return name
-
-    def add(self, definition, **changes):
-        return self.ok("flow", "add", "-q", self.definition(definition, **changes))
-
-    def begin(self, *arguments):
-        """Starts a run and names it."""
-        return self.ok("flow", "start", *arguments, "--json").line["run"]
-
-    def drive(self):
-        return self.ok("flow", "work", "-q", "--until-empty")
-
-    def show(self, run):
-        return self.ok("flow", "show", run, "--json").line
-
-    def reached(self, run, name):
-        """Drives the run until the step is begun, or more."""
-        states = {item["step"]: item["state"] for item in self.show(run)["steps"]}
-        return states[name] != "pending"
-
-    def members(self, names, answer):
-        self.assertEqual(names, list(answer.line))
-
+from flow_command import ORDER, PAYMENT, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
 
 class Definitions(FlowTest):
     def test_add(self):
@@ -265,6 +211,9 @@ class Steering(FlowTest):
         ended = self.show(run)
         self.assertEqual("failed", ended["state"])
         self.assertIn("too long", ended["error"])
+        again = self.ok("flow", "approve", run, "read", "--reject", "--by", "bob")
+        self.assertEqual(f"step read of run {run} was rejected by ann before\n", again.out)
+        self.assertIn("ann: too long", self.refused(3, "flow", "approve", run, "read"))
         answer = self.once("flow", "start", "review", '{"paper":1}', "--wait", "--json")
         self.assertEqual(1, answer.code)
         self.assertEqual(["failed", "failed"], [answer.lines[1]["state"], answer.lines[2]["error"]])
@@ -284,10 +233,11 @@ class Steering(FlowTest):
         self.assertEqual({"run": run, "outcome": "asked"}, answer.line)
         self.drive()
         self.assertEqual("cancelled", self.show(run)["state"])
+        self.assertEqual("cancelled", self.ok("flow", "cancel", run, "--json").line["outcome"])
+        message = self.refused(1, "flow", "retry", run)
+        self.assertIn(run, message)
+        self.assertIn("cancelled", message)
         for verb in ["cancel", "retry"]:
-            message = self.refused(1, "flow", verb, run)
-            self.assertIn(run, message)
-            self.assertIn("cancelled", message)
             self.refused(6, "flow", verb, "review-nobody")
         self.assertEqual(1, self.once("flow", "start", "review", '{"paper":1}', "--wait").code)
 
@@ -315,6 +265,8 @@ class Steering(FlowTest):
         self.ok("flow", "approve", run, "read", "--reject")
         self.drive()
         self.assertEqual({"run": run, "outcome": "closed"}, self.ok("flow", "cancel", run, "--json").line)
+        self.drive()
+        self.assertEqual("cancelled", self.show(run)["state"])
         self.assertIn(run, self.refused(1, "flow", "retry", run))
 
 
@@ -408,8 +360,6 @@ class Driving(FlowTest):
         self.end(runner)
 
     def metrics(self, port):
-        import http.client
-
         line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
             line.request("GET", "/metrics")
