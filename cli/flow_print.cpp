@@ -207,6 +207,7 @@ std::string EventLines::line(const RunEvent& event) const {
   std::string text =
       fmt::format("{:>8}  {}  {:<10}  {:<{}}  {:<9}", fmt::format("#{}", event.sequence),
                   format_time(event.at), event.event, event.step, steps_, event.outcome);
+  if (!event.signal.empty()) text += "  " + printable(event.signal);
   if (!event.error.empty()) {
     text += "  " + printable(event.error);
   } else if (event.value) {
@@ -223,6 +224,7 @@ std::string event_json(const RunEvent& event) {
       .text("event", event.event)
       .text("id", event.id)
       .text_or_null("step", event.step)
+      .text_or_null("signal", event.signal)
       .number("n", event.n)
       .text_or_null("outcome", event.outcome)
       .body_or_null("value", "raw", event.value)

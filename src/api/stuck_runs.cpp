@@ -8,6 +8,7 @@
 #include "encoding/flow_input.h"
 #include "encoding/flow_state.h"
 #include "engine/flow_book.h"
+#include "engine/task_row.h"
 
 namespace once::inline v1 {
 namespace {
@@ -98,8 +99,7 @@ class StuckRuns {
     if (!*entry) return false;
     bool taken = false;
     for (const Queue& queue : queues_) {
-      if (queue.ledger) continue;
-      auto row = zone_.row(**entry, queue);
+      auto row = engine::row_of(*zone_.store, **entry, queue);
       if (!row) return row.error();
       if (!*row) continue;
       taken = true;

@@ -73,7 +73,7 @@ STEP = ["step", "kind", "state", "attempts", "task", "queue", "output", "error",
 RUNS = [
     "run", "workflow", "version", "state", "steps_done", "steps", "started_at", "ended_at", "waits_for", "error",
 ]  # fmt: skip
-EVENT = ["sequence", "at", "event", "id", "step", "n", "outcome", "value", "error"]
+EVENT = ["sequence", "at", "event", "id", "step", "signal", "n", "outcome", "value", "error"]
 
 
 def stable(text):
@@ -430,7 +430,7 @@ class Watching(SeeTest):
         lines = [json.loads(line) for line in watch.stdout]
         self.assertEqual(0, watch.wait(60))
         self.assertEqual(["signal", "step", "ended"], [line["event"] for line in lines])
-        self.assertEqual(5, lines[0]["value"])
+        self.assertEqual(("paid", 5), (lines[0]["signal"], lines[0]["value"]))
 
     def test_interrupted(self):
         for command in ["show", "events"]:
