@@ -99,7 +99,7 @@ Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name,
   if (!known) return known.error();
   const core::RunState& state = known->run.state;
   if (!core::awaits(*known->definition, name))
-    return refused(Code::invalid_input,
+    return refused(Code::not_found,
                    "workflow " + quoted(state.workflow) + " waits for no signal " + quoted(name) +
                        "; it waits for: " +
                        list_of(*known->definition, [](const auto& step) { return step.signal; }));
@@ -156,7 +156,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
   const core::RunState& state = known->run.state;
   const auto index = core::index_of(definition, step);
   if (!index || definition.steps[*index].kind != core::FlowStep::Kind::approval)
-    return refused(Code::invalid_input,
+    return refused(index ? Code::wrong_state : Code::not_found,
                    (index ? "step " + quoted(step) + " is no approval"
                           : "workflow " + quoted(state.workflow) + " has no step " + quoted(step)) +
                        "; approvals: " + list_of(definition, [](const core::FlowStep& each) {
