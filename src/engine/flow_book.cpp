@@ -264,7 +264,8 @@ Result<std::vector<FlowDefinitionRef>> FlowBook::definitions() { return read_def
 
 Result<std::vector<FlowDefinitionRef>> FlowBook::read_definitions(std::string_view name) {
   std::vector<FlowDefinitionRef> all;
-  store::Row last{.queue = std::string(core::kFlowsLedger)};
+  store::Row last;
+  last.queue = core::kFlowsLedger;
   if (!name.empty()) last.key = encoding::definition_key(name, 0);
   const std::string mine = std::string(name) + "@";
   while (true) {
