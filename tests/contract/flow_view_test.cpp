@@ -154,6 +154,7 @@ TEST_P(FlowRetention, AnEndedRunIsForgottenAndAFailedOneKept) {
   EXPECT_EQ(phase(failed), RunPhase::failed);
   EXPECT_NE(start("1"), done) << "its key is forgotten, too";
   flows.cancel(failed, by).value();
+  settle();
   EXPECT_EQ(phase(failed), RunPhase::cancelled);
   forget();
   EXPECT_EQ(flows.show(failed).error().code, Code::not_found);

@@ -52,9 +52,9 @@ TEST_P(FlowWaitContract, ASignalEndsTheStepThatWaitsForIt) {
   settle();
   EXPECT_EQ(phase(run), RunPhase::waiting);
   EXPECT_EQ(status(run, "go"), StepStatus::active);
-  signal(run, "1", "other", "stop").value();
-  settle();
-  EXPECT_EQ(phase(run), RunPhase::waiting) << "nobody waits for that one";
+  const auto unknown = signal(run, "1", "other", "stop");
+  EXPECT_EQ(unknown.error().code, Code::invalid_input);
+  EXPECT_THAT(unknown.error().message, HasSubstr("it waits for: go"));
   EXPECT_FALSE(signal(run, R"({"n":1})").value().duplicate);
   settle();
   EXPECT_EQ(given["a"], R"({"n":1})");
@@ -88,14 +88,22 @@ TEST_P(FlowWaitContract, ASignalIsKnownByItsId) {
   EXPECT_TRUE(signal(run, "1").value().duplicate);
   const auto other = signal(run, "2");
   EXPECT_EQ(other.error().code, Code::conflicting_duplicate);
-  EXPECT_EQ(signal(run, "1", "1", "other").error().code, Code::conflicting_duplicate)
-      << "another name under the id";
   settle();
   EXPECT_EQ(given["a"], "1");
   EXPECT_EQ(phase(run), RunPhase::completed);
   EXPECT_TRUE(signal(run, "1").value().duplicate) << "who asks again hears that it was taken";
   EXPECT_EQ(signal(run, "1", "late").error().code, Code::wrong_state);
   EXPECT_EQ(flows.signal(run, "go", {}, "").error().code, Code::invalid_input);
+}
+
+TEST_P(FlowWaitContract, AnIdIsOneSignalAndSignalsOfOtherNamesAreOtherSteps) {
+  add_flow(R"({"id":"go","signal":"go"},{"id":"on","signal":"on"})");
+  const std::string run = start();
+  signal(run, "1", "id", "on").value();
+  EXPECT_EQ(signal(run, "1", "id", "go").error().code, Code::conflicting_duplicate);
+  settle();
+  EXPECT_EQ(status(run, "on"), StepStatus::completed);
+  EXPECT_EQ(status(run, "go"), StepStatus::active);
 }
 
 TEST_P(FlowWaitContract, OfManyWhoSendOneSignalAtOnceOneIsTheFirst) {
@@ -161,6 +169,9 @@ TEST_P(FlowWaitContract, ARejectedStepHasFailed) {
   const std::string run = start();
   settle();
   EXPECT_FALSE(flows.approve(run, "ok", false, by).value().approved);
+  const Approved again = flows.approve(run, "ok", false, {.who = "bob"}).value();
+  EXPECT_TRUE(again.duplicate);
+  EXPECT_EQ(again.by, "ann") << "who was first";
   settle();
   EXPECT_EQ(phase(run), RunPhase::failed);
   EXPECT_THAT(step_of(run, "ok").why, HasSubstr("rejected by ann"));
@@ -209,8 +220,8 @@ TEST_P(FlowWaitContract, OnlyAStepThatWaitsForItIsApproved) {
   const std::string run = start();
   EXPECT_TRUE(drive());
   EXPECT_EQ(flows.approve(run, "ok", true, by).error().code, Code::wrong_state) << "not yet";
-  EXPECT_EQ(flows.approve(run, "a", true, by).error().code, Code::wrong_state) << "a task";
-  EXPECT_EQ(flows.approve(run, "nowhere", true, by).error().code, Code::not_found);
+  EXPECT_EQ(flows.approve(run, "a", true, by).error().code, Code::invalid_input) << "a task";
+  EXPECT_EQ(flows.approve(run, "nowhere", true, by).error().code, Code::invalid_input);
   flows.cancel(run, by).value();
   settle();
   EXPECT_EQ(flows.approve(run, "ok", true, by).error().code, Code::wrong_state) << "it is over";
