@@ -104,12 +104,16 @@ core::Record key_record(const StartKey& key, Time now) {
   return kept_record(std::move(json).take(), key.ended.has_value(), now);
 }
 
-// Calls with the key of each output that lies elsewhere, and its fact.
+// Calls with the key of each output that lies elsewhere, and the value that is empty in its stead.
 template <class State, class Do>
 void each_elsewhere(State& state, Do&& act) {
   for (auto& [step, facts] : state.steps)
     for (auto& [n, fact] : facts)
-      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), fact);
+      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), fact.value);
+  for (auto& [number, round] : state.rounds)
+    if (round.ended && round.ended->outcome == core::RunOutcome::completed &&
+        round.ended->value.empty())
+      act(FlowBook::output_key(state.run, number), round.ended->value);
 }
 
 store::Address note_at(std::string_view name) {
@@ -412,6 +416,10 @@ std::string FlowBook::value_key(std::string_view run, std::string_view step, std
   return core::step_id(run, step) + '.' + std::to_string(n);
 }
 
+std::string FlowBook::output_key(std::string_view run, std::uint32_t round) {
+  return std::string(run) + ".ended." + std::to_string(round);
+}
+
 Result<void> FlowBook::put_value(std::string_view key, std::string json) {
   auto swapped = swap({.at = at(core::kValuesLedger, std::string(key)),
                        .record = kept_record(std::move(json), false, store_.wall())});
@@ -421,10 +429,10 @@ Result<void> FlowBook::put_value(std::string_view key, std::string json) {
 
 Result<core::RunState> FlowBook::whole(core::RunState state) {
   std::vector<store::Address> places;
-  std::vector<core::StepFact*> facts;
-  each_elsewhere(state, [&](std::string key, core::StepFact& fact) {
+  std::vector<std::string*> values;
+  each_elsewhere(state, [&](std::string key, std::string& value) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
-    facts.push_back(&fact);
+    values.push_back(&value);
   });
   if (places.empty()) return state;
   auto found = get(places);
@@ -432,16 +440,20 @@ Result<core::RunState> FlowBook::whole(core::RunState state) {
     if (!found[i]) return found[i].error();
     if (!*found[i] || !(*found[i])->record.result)
       return damaged("the output '" + places[i].key + "', which should be kept beside its run,");
-    facts[i]->value = (*found[i])->record.result->text();
+    *values[i] = (*found[i])->record.result->text();
   }
   return state;
 }
 
 Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
   std::vector<store::Address> places;
-  each_elsewhere(state, [&](std::string key, const core::StepFact&) {
+  each_elsewhere(state, [&](std::string key, const std::string&) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
   });
+  // Whoever saw a run complete may have put its output away before somebody else's end counted.
+  for (const auto& [number, round] : state.rounds)
+    if (round.ended && round.ended->outcome != core::RunOutcome::completed)
+      places.push_back(at(core::kValuesLedger, output_key(state.run, number)));
   if (places.empty()) return {};
   auto found = get(places);
   std::vector<store::Swap> writes;

@@ -122,6 +122,7 @@ class FlowBook {
   // Which of these runs go on.
   Result<std::vector<bool>> active(std::span<const std::string> runs);
   static std::string value_key(std::string_view run, std::string_view step, std::uint32_t n);
+  static std::string output_key(std::string_view run, std::uint32_t round);
 
  private:
   using Got = Result<std::optional<core::Stored>>;

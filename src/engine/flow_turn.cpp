@@ -68,7 +68,7 @@ Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
 }
 
 Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core::FlowEvent& event) {
-  if (event.kind == Kind::ended) {  // it follows from the facts
+  if (event.kind == Kind::ended) {  // it was put away where it stays
     event.value_place.reset();
     return {};
   }
@@ -97,10 +97,11 @@ Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core:
 
 Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::RunState& state,
                            const core::FlowEvent& event) {
-  const bool goes_on = core::end_of(state) == nullptr;
-  if (event.kind == Kind::retried && goes_on) {
+  if (event.kind == Kind::retried && core::end_of(state) == nullptr)
     if (auto settled = book_.settle_key(state, false); !settled) return settled;
-  }
+  // It came when the others had been settled.
+  if (event.elsewhere && core::over_for_good(state))
+    if (auto settled = book_.settle_values(state, true); !settled) return settled;
   auto whole = book_.whole(state);
   if (!whole) return whole.error();
   const core::Judge judge = encoding::judge();
