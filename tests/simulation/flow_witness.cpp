@@ -113,8 +113,10 @@ void FlowWitness::wrote_step(const std::string& task, const core::Record* before
   const bool completes =
       now.state == State::completed && (!before || before->state != State::completed);
   if (completes && ++seen.completions > 1) broken("F2: " + task + " completed twice");
-  if (before && now.deeds > before->deeds && now.story.back().act == core::Deed::Act::retried)
+  if (before && now.deeds > before->deeds && now.story.back().act == core::Deed::Act::retried) {
     seen.attempts = 0;
+    if (!was_retried(run)) broken("F2: " + task + " is to run again, and nobody retried its run");
+  }
   if (before && before->state == State::running && now.counted < before->counted)
     --seen.attempts;  // it had not begun, or was interrupted
   if (!claim) return;

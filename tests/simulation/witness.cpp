@@ -31,7 +31,10 @@ std::vector<core::Deed> new_deeds(const Record* before, const Record& now) {
   return {now.story.end() - static_cast<std::ptrdiff_t>(added), now.story.end()};
 }
 
-bool by_person(const core::Deed& deed) { return deed.by.starts_with("person"); }
+// Or by a run that a person had retried.
+bool by_person(const core::Deed& deed) {
+  return deed.by.starts_with("person") || deed.by == "workflow";
+}
 
 bool ordered_to_run(const core::Deed& deed) {
   return by_person(deed) &&

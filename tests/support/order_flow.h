@@ -73,7 +73,7 @@ inline constexpr std::string_view kPaid = R"({"v":7})";  // the body of the sign
 
 namespace order_text {
 
-inline std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+inline std::string in_quotes(std::string_view text) { return "\"" + std::string(text) + "\""; }
 inline std::string named(bool value) { return value ? "true" : "false"; }
 
 // A sleep has no output, and nobody asks for it.
@@ -95,7 +95,7 @@ struct Order {
  private:
   std::string text(std::string_view rest) const {
     using namespace order_text;
-    return R"({"bad":)" + named(bad) + R"(,"order":)" + quoted(key) + R"(,"plain":)" +
+    return R"({"bad":)" + named(bad) + R"(,"order":)" + in_quotes(key) + R"(,"plain":)" +
            named(plain) + std::string(rest) + "}";
   }
 };
@@ -112,7 +112,7 @@ struct OrderFlow {
   std::string definition() const {
     using namespace order_text;
     std::string text =
-        R"({"name":"order","idempotency_key":"order","key_ttl":)" + quoted(duration_text(key_ttl)) +
+        R"({"name":"order","idempotency_key":"order","key_ttl":)" + in_quotes(duration_text(key_ttl)) +
         R"(,"timeout":"90d","output":"steps.finish","default_retry":)" + retry(kEnoughAttempts);
     if (max_runs > 0) text += R"(,"max_runs":)" + std::to_string(max_runs);
     std::string steps;
@@ -123,7 +123,7 @@ struct OrderFlow {
  private:
   std::string retry(int attempts) const {
     return R"({"attempts":)" + std::to_string(attempts) + R"(,"backoff":"fixed","wait":)" +
-           order_text::quoted(duration_text(retry_wait)) + R"(,"jitter":0.2})";
+           order_text::in_quotes(duration_text(retry_wait)) + R"(,"jitter":0.2})";
   }
 
   static std::string mapping(const StepPlan& step) {
@@ -131,7 +131,7 @@ struct OrderFlow {
     std::string text = R"({"bad":"input.bad","order":"input.order")";
     for (const std::string& before : step.after)
       if (is_asked(before))
-        text += "," + quoted(before) + R"(:{"path":"steps.)" + before + R"(.v","default":0})";
+        text += "," + in_quotes(before) + R"(:{"path":"steps.)" + before + R"(.v","default":0})";
     return text + "}";
   }
 
@@ -141,16 +141,16 @@ struct OrderFlow {
     using Way = StepPlan::Way;
     std::string after;
     for (const std::string& before : step.after)
-      after += (after.empty() ? "" : ",") + quoted(before);
-    std::string text = R"({"id":)" + quoted(step.id) + R"(,"depends_on":[)" + after + "]";
-    if (step.kind == Kind::sleep) text += R"(,"sleep":)" + quoted(duration_text(sleep));
+      after += (after.empty() ? "" : ",") + in_quotes(before);
+    std::string text = R"({"id":)" + in_quotes(step.id) + R"(,"depends_on":[)" + after + "]";
+    if (step.kind == Kind::sleep) text += R"(,"sleep":)" + in_quotes(duration_text(sleep));
     if (step.kind == Kind::signal) text += R"(,"signal":"paid","timeout":"60d")";
     if (step.kind == Kind::task)
-      text += R"(,"task":"s.)" + step.id + R"(","queue":)" + quoted(kOrderQueue) + R"(,"input":)" +
+      text += R"(,"task":"s.)" + step.id + R"(","queue":)" + in_quotes(kOrderQueue) + R"(,"input":)" +
               mapping(step);
     if (step.way == Way::fails) text += R"(,"retry":)" + retry(kHopelessAttempts);
-    if (step.way == Way::hangs_once) text += R"(,"timeout":)" + quoted(duration_text(timeout));
-    if (!step.on_failure.empty()) text += R"(,"on_failure":)" + quoted(step.on_failure);
+    if (step.way == Way::hangs_once) text += R"(,"timeout":)" + in_quotes(duration_text(timeout));
+    if (!step.on_failure.empty()) text += R"(,"on_failure":)" + in_quotes(step.on_failure);
     if (step.optional) text += R"(,"skip_if":"input.plain")";
     if (rated && step.id == "pack") text += R"(,"rate":{"limit":1,"per":"4s"})";
     return text + "}";
@@ -195,7 +195,7 @@ inline Stood undisturbed(const Order& order, bool retried) {
   if (order.bad && retried) stood.rounds = 2;
   for (const StepPlan& step : order_steps()) {
     std::map<std::string, std::string> members{{"bad", order_text::named(order.bad)},
-                                               {"order", order_text::quoted(order.key)}};
+                                               {"order", order_text::in_quotes(order.key)}};
     bool lost = false;
     for (const std::string& before : step.after) {
       const StepStatus was = stood.steps[before];
@@ -221,7 +221,7 @@ inline Stood undisturbed(const Order& order, bool retried) {
     }
     std::string input;
     for (const auto& [name, value] : members)
-      input += (input.empty() ? "" : ",") + order_text::quoted(name) + ":" + value;
+      input += (input.empty() ? "" : ",") + order_text::in_quotes(name) + ":" + value;
     input = "{" + input + "}";
     if (step.kind == StepPlan::Kind::task) stood.inputs[step.id] = input;
     const bool completes =
