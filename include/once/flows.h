@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -107,6 +108,7 @@ struct RunEvent {
   std::string event{};  // started task step signal rate_retry admit retried ended
   std::string id{};
   std::string step{};
+  std::string signal{};         // its name
   std::uint32_t n{};            // which try of the step, or round of the run
   std::string outcome{};        // completed failed cancelled timed_out
   std::optional<Body> value{};  // input, output, the body of a signal

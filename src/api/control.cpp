@@ -7,11 +7,9 @@
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "encoding/json.h"
-#include "encoding/step_headers.h"
-#include "engine/scribe.h"
+#include "engine/task_row.h"
 
 namespace once::inline v1 {
-namespace {
 
 std::string this_person() {
   const passwd* const user = getpwuid(geteuid());
@@ -19,6 +17,8 @@ std::string this_person() {
   gethostname(host, sizeof host - 1);
   return (user ? std::string(user->pw_name) : std::to_string(geteuid())) + "@" + host;
 }
+
+namespace {
 
 std::string named(std::string_view id, std::string_view queue) {
   return "task '" + std::string(id) + "' in queue '" + std::string(queue) + "'";
@@ -41,7 +41,6 @@ constexpr std::string_view kCanCancel =
 struct Target {
   Queue queue{};
   store::Row row{};
-  store::Address at{};
   State state{};
 };
 
@@ -65,10 +64,6 @@ class Control {
     if (!found) return found.error();
     target.row = std::move(*found);
     target.state = store::state_of(target.row, zone_.store->now());
-    target.at = {.kind = target.row.own ? store::Address::Kind::entry : store::Address::Kind::task,
-                 .queue = target.queue.name,
-                 .key = target.row.key,
-                 .sequence = target.row.entry.sequence};
     return target;
   }
 
@@ -80,8 +75,9 @@ class Control {
 
   Result<engine::Written> write(const Target& target, core::Command command) const {
     engine::Scribe scribe(*zone_.store, core::policy_of(target.queue));
-    return scribe.write(
-        {.at = target.at, .known = target.row.stored, .command = std::move(command)});
+    return scribe.write({.at = engine::address_of(target.row),
+                         .known = target.row.stored,
+                         .command = std::move(command)});
   }
 
   // A direct write that must end in `wanted`.
@@ -140,8 +136,6 @@ class Control {
     return wrong_state(id_, queue_, target->state, "somebody else was faster");
   }
 
-  // A task that was never looked at gets a record of its own where keys are made by a template: its
-  // key may belong to an earlier task that is still to run.
   Result<State> cancel() const {
     while (true) {
       auto state = try_cancel();
@@ -154,18 +148,8 @@ class Control {
   Result<State> try_cancel() const {
     auto target = find();
     if (!target) return target.error();
-    if (!target->row.stored && !target->queue.key.empty())
-      target->at.kind = store::Address::Kind::entry;
-    core::Cancel command{.sequence = target->row.entry.sequence,
-                         .digest = target->row.entry.digest,
-                         .nonce = nonce(),
-                         .by = who_,
-                         .why = why_};
-    command.order = target->row.order;
-    if (target->queue.stream.empty())
-      if (const auto step = encoding::read_step(target->row.entry.headers, target->queue.name))
-        command.reply = encoding::reply_to(*step);
-    auto written = write(*target, command);
+    auto written =
+        engine::cancel(*zone_.store, *zone_.scheduler, target->queue, target->row, who_, why_);
     if (!written) return written.error();
     const State state = written->stored ? written->stored->record.state : target->state;
     if (written->decision.verdict == core::Verdict::wrong_state)
@@ -205,13 +189,12 @@ class Control {
     if (!*entry)
       return Error{.code = Code::not_found,
                    .message = "no task has the id '" + std::string(id_) + "'"};
-    auto row = zone_.row(**entry, queue);
+    auto row = engine::row_of(*zone_.store, **entry, queue);
     if (!row) return row.error();
     if (!*row)
       return Error{.code = Code::not_found,
                    .message = "queue '" + queue.name + "' does not have the task '" +
                               std::string(id_) + "'"};
-    (*row)->entry.headers = std::move((*entry)->headers);
     return std::move(**row);
   }
 

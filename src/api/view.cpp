@@ -7,6 +7,7 @@
 #include "core/names.h"
 #include "encoding/digest.h"
 #include "encoding/key_template.h"
+#include "engine/task_row.h"
 
 namespace once::inline v1 {
 namespace {
@@ -174,28 +175,10 @@ Error unknown_id(std::string_view id) {
 
 }  // namespace
 
-Result<std::optional<store::Row>> Zone::Impl::row(const store::Entry& entry,
-                                                  const Queue& queue) const {
-  const bool takes = queue.stream.empty() && core::matches(queue.topic, entry.topic) &&
-                     entry.sequence.value >= queue.from.value_or(0);
-  if (!takes) return std::optional<store::Row>{};
-  return row_at(entry.sequence, queue);
-}
-
-Result<std::optional<store::Row>> Zone::Impl::row_at(core::Sequence sequence,
-                                                     const Queue& queue) const {
-  const store::Row before{.entry = {.sequence = {sequence.value - 1}}, .queue = queue.name};
-  auto page = store->rows({.queue = queue.name}, &before, 1);
-  if (!page) return page.error();
-  if (page->rows.empty() || page->rows.front().entry.sequence != sequence)
-    return std::optional<store::Row>{};
-  return std::optional(std::move(page->rows.front()));
-}
-
 Result<std::optional<store::Row>> Zone::Impl::foreign_row(std::string_view name, const Queue& queue,
                                                           bool unclaimed) const {
   if (const auto sequence = core::sequence_in(queue.stream, name))
-    return row_at(core::Sequence{*sequence}, queue);
+    return engine::row_at(*store, core::Sequence{*sequence}, queue);
   const auto key = encoding::KeyTemplate::parse(queue.key);
   if (!key) return key.error();
   std::vector<std::string> keys{std::string(name)};
@@ -204,7 +187,7 @@ Result<std::optional<store::Row>> Zone::Impl::foreign_row(std::string_view name,
     const store::Address at{.queue = queue.name, .key = each};
     auto stored = std::move(store->get(std::span(&at, 1)).front());
     if (!stored) return stored.error();
-    if (*stored) return row_at((*stored)->record.sequence, queue);
+    if (*stored) return engine::row_at(*store, (*stored)->record.sequence, queue);
   }
   std::optional<store::Row> last;
   while (unclaimed) {
@@ -321,7 +304,7 @@ Result<TaskView> Zone::inspect(std::string_view id) const {
   }
   view.duplicates = (*found)->duplicates;
   for (const Queue& queue : *queues) {
-    auto row = impl_->row(**found, queue);
+    auto row = engine::row_of(*impl_->store, **found, queue);
     if (!row) return row.error();
     if (*row) view.queues.push_back(queue_view(**row, impl_->store->now()));
   }
@@ -368,7 +351,8 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
   const engine::Moment deadline = scheduler.now() + std::clamp(limit, Duration{0}, kLongest);
   Duration look{2};
   while (true) {
-    auto row = outside ? impl_->row_at(*outside, *definition) : impl_->row(*found, *definition);
+    auto row = outside ? engine::row_at(*impl_->store, *outside, *definition)
+                       : engine::row_of(*impl_->store, *found, *definition);
     if (!row) return row.error();
     if (!*row)
       return Error{.code = Code::not_found,

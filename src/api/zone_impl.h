@@ -14,6 +14,8 @@ namespace once::inline v1 {
 
 // Host and process id.
 std::string default_worker_name();
+// This user on this host.
+std::string this_person();
 
 struct Zone::Impl {
   explicit Impl(std::unique_ptr<store::Store> opened,
@@ -25,17 +27,11 @@ struct Zone::Impl {
 
   // The queue's definition, or not_found with what to do.
   Result<Queue> queue(std::string_view name) const;
-  // How the task stands in the queue; none: the queue does not take it.
-  Result<std::optional<store::Row>> row(const store::Entry& entry, const Queue& queue) const;
-
-  // The same for a queue on a stream of others', where a task is named STREAM:SEQUENCE or by its key, as
-  // it is or as the header or member that it is made of. `unclaimed`: look for one without a record,
+  // How the task stands in a queue on a stream of others', where it is named STREAM:SEQUENCE or by its
+  // key, as it is or as the header or member that it is made of; none: the queue does not have it. `unclaimed`: look for one without a record,
   // too, which reads the stream.
   Result<std::optional<store::Row>> foreign_row(std::string_view name, const Queue& queue,
                                                 bool unclaimed) const;
-  // What the queue holds at that sequence.
-  Result<std::optional<store::Row>> row_at(core::Sequence sequence, const Queue& queue) const;
-
   // Adds one queue's tasks, behind `last`.
   Result<void> list(const ListFilter& filter, const std::string& queue,
                     std::optional<store::Row> last, std::vector<ListItem>& items) const;

@@ -1,5 +1,7 @@
 #include "encoding/flow_event.h"
 
+#include "core/names.h"
+#include "encoding/base64.h"
 #include "encoding/kept_json.h"
 #include "encoding/object_reader.h"
 #include "encoding/object_text.h"
@@ -220,6 +222,16 @@ bool read_topic(std::string_view topic, FlowEvent& event) {
 }
 
 }  // namespace
+
+std::string output_json(const Body& output) {
+  if (output.is_json()) return std::string(output.text());
+  std::string text;
+  if (core::valid_utf8(output.text())) {
+    append_canonical_string(output.text(), text);
+    return text;
+  }
+  return "{\"raw\":\"" + base64(output.text()) + "\"}";
+}
 
 Body event_body(const core::FlowEvent& event) { return StoredBody::json(text_of(event)); }
 

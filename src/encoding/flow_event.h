@@ -23,6 +23,9 @@
 
 namespace once::encoding {
 
+// An output as JSON: one that is none is a string, or {"raw":base64} when it is no UTF-8.
+std::string output_json(const Body& output);
+
 // The body of the entry; its id is event_id(), its topic event_topic().
 Body event_body(const core::FlowEvent& event);
 

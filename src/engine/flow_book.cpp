@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kBatch = 1024;
 constexpr std::size_t kPage = 100;
 constexpr auto kNewestFor = 1s;
+constexpr int kTries = 64;  // to write over what was read
 
 std::vector<Queue> own_queues() {
   std::vector<Queue> all;
@@ -84,18 +85,43 @@ Result<StartKey> key_of(const std::string& key, const core::Stored& stored) {
   return known;
 }
 
-core::Record key_record(const StartKey& key, Time now) {
-  encoding::ObjectText json;
-  json.string("input", key.input);
-  json.string("run", key.run);
-  json.number("version", key.version);
-  core::Record record{.result = StoredBody::json(std::move(json).take()), .since = now};
-  if (!key.ended) return record;
+// Something that is kept as long as its run goes on, and ages from its end.
+core::Record kept_record(std::string json, bool ended, Time now) {
+  core::Record record{.result = StoredBody::json(std::move(json)), .since = now};
+  if (!ended) return record;
   record.state = State::completed;
   record.claims = 1;
   record.attempts.push_back(
       {.number = 1, .started_at = now, .ended_at = now, .ending = core::Ending::completed});
   return record;
+}
+
+core::Record key_record(const StartKey& key, Time now) {
+  encoding::ObjectText json;
+  json.string("input", key.input);
+  json.string("run", key.run);
+  json.number("version", key.version);
+  return kept_record(std::move(json).take(), key.ended.has_value(), now);
+}
+
+// Calls with the key of each output that lies elsewhere, and its fact.
+template <class State, class Do>
+void each_elsewhere(State& state, Do&& act) {
+  for (auto& [step, facts] : state.steps)
+    for (auto& [n, fact] : facts)
+      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), fact);
+}
+
+store::Address note_at(std::string_view name) {
+  return {.kind = store::Address::Kind::lone,
+          .queue = std::string(core::kFlowQueue),
+          .key = std::string(name)};
+}
+
+Error busy(std::string_view what) {
+  return {.code = Code::store_unavailable,
+          .message = "others keep writing " + std::string(what) + "; it is tried again",
+          .retryable = true};
 }
 
 State state_after(core::RunOutcome outcome) {
@@ -143,14 +169,23 @@ core::Record run_record(const core::RunState& state) {
   core::Record record{.result = StoredBody::json(encoding::encode_state(state)),
                       .since = state.started_at};
   for (const auto& [number, round] : state.rounds) {
-    if (number > 1) {
+    if (number > 1 && round.sequence) {
       ++record.deeds;
       record.story.push_back({.act = core::Deed::Act::retried, .at = round.at});
       record.since = round.at;
     }
-    record.state = State::waiting;
-    if (!round.ended) continue;
+    if (!round.ended) {
+      record.state = State::waiting;
+      continue;
+    }
     const core::EndFact& end = *round.ended;
+    if (number > 1 && !round.sequence) {  // closed: nobody had it run again
+      ++record.deeds;
+      record.story.push_back({.act = core::Deed::Act::dropped, .at = end.at});
+      record.state = State::cancelled;
+      record.since = end.at;
+      continue;
+    }
     ++record.claims;
     record.state = state_after(end.outcome);
     record.error = encoding::excerpt(end.error, core::kErrorKept);
@@ -264,7 +299,8 @@ Result<std::vector<FlowDefinitionRef>> FlowBook::definitions() { return read_def
 
 Result<std::vector<FlowDefinitionRef>> FlowBook::read_definitions(std::string_view name) {
   std::vector<FlowDefinitionRef> all;
-  store::Row last{.queue = std::string(core::kFlowsLedger)};
+  store::Row last;
+  last.queue = core::kFlowsLedger;
   if (!name.empty()) last.key = encoding::definition_key(name, 0);
   const std::string mine = std::string(name) + "@";
   while (true) {
@@ -329,6 +365,128 @@ Result<BookWrite<StartKey>> FlowBook::write(std::string_view workflow, std::stri
   answer.written = known->run == next.run && known->ended.has_value() == next.ended.has_value();
   if (!answer.written) answer.current = std::move(*known);
   return answer;
+}
+
+Result<FlowBook::OpenStarts> FlowBook::open_starts(const std::string& after) {
+  store::Row last;
+  last.queue = core::kKeysLedger;
+  last.key = after;
+  auto page = store_.rows({.queue = last.queue, .state = State::waiting},
+                          after.empty() ? nullptr : &last, kPage);
+  if (!page) return page.error();
+  OpenStarts open;
+  open.more = page->more && !page->rows.empty();
+  for (const store::Row& row : page->rows) {
+    open.last = row.key;
+    const std::size_t colon = row.key.find(':');
+    if (!row.stored || row.damaged || colon == std::string::npos) continue;
+    auto given = key_of(row.key, *row.stored);
+    if (!given) return given.error();
+    open.starts.push_back({.workflow = row.key.substr(0, colon),
+                           .key = row.key.substr(colon + 1),
+                           .given = std::move(*given),
+                           .since = row.stored->stamp});
+  }
+  return open;
+}
+
+Result<void> FlowBook::settle_key(const core::RunState& state, bool ended) {
+  if (!state.key) return {};
+  for (int tries = 0; tries < kTries; ++tries) {
+    auto known = key(state.workflow, *state.key);
+    if (!known) return known.error();
+    if (!*known || (*known)->run != state.run || (*known)->ended.has_value() == ended) return {};
+    StartKey next = **known;
+    next.ended.reset();
+    if (ended) next.ended.emplace();
+    auto written = write(state.workflow, *state.key, next, (*known)->revision);
+    if (!written) return written.error();
+    if (written->written) return {};
+  }
+  return busy("the key of run '" + state.run + "'");
+}
+
+// --- Values and notes -------------------------------------------------------------------------
+
+std::string FlowBook::value_key(std::string_view run, std::string_view step, std::uint32_t n) {
+  return core::step_id(run, step) + '.' + std::to_string(n);
+}
+
+Result<void> FlowBook::put_value(std::string_view key, std::string json) {
+  auto swapped = swap({.at = at(core::kValuesLedger, std::string(key)),
+                       .record = kept_record(std::move(json), false, store_.wall())});
+  if (!swapped) return swapped.error();
+  return {};
+}
+
+Result<core::RunState> FlowBook::whole(core::RunState state) {
+  std::vector<store::Address> places;
+  std::vector<core::StepFact*> facts;
+  each_elsewhere(state, [&](std::string key, core::StepFact& fact) {
+    places.push_back(at(core::kValuesLedger, std::move(key)));
+    facts.push_back(&fact);
+  });
+  if (places.empty()) return state;
+  auto found = get(places);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) return found[i].error();
+    if (!*found[i] || !(*found[i])->record.result)
+      return damaged("the output '" + places[i].key + "', which should be kept beside its run,");
+    facts[i]->value = (*found[i])->record.result->text();
+  }
+  return state;
+}
+
+Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
+  std::vector<store::Address> places;
+  each_elsewhere(state, [&](std::string key, const core::StepFact&) {
+    places.push_back(at(core::kValuesLedger, std::move(key)));
+  });
+  if (places.empty()) return {};
+  auto found = get(places);
+  std::vector<store::Swap> writes;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) return found[i].error();
+    if (!*found[i] || core::settled((*found[i])->record.state) == ended) continue;
+    const core::Stored& stored = **found[i];
+    writes.push_back(
+        {.at = places[i],
+         .expected = stored.revision,
+         .record = kept_record(std::string(stored.record.result->text()), ended, store_.wall())});
+  }
+  if (writes.empty()) return {};
+  for (const auto& swapped : swaps_.submit(std::move(writes)))
+    if (!swapped) return swapped.error();
+  return {};
+}
+
+Result<std::optional<FlowNote>> FlowBook::note(std::string_view name) {
+  const auto stored = get(note_at(name));
+  if (!stored) return stored.error();
+  if (!*stored || !(*stored)->record.result) return std::optional<FlowNote>{};
+  return std::optional(FlowNote{.json = std::string((*stored)->record.result->text()),
+                                .revision = (*stored)->revision});
+}
+
+Result<bool> FlowBook::write_note(std::string_view name, std::string json,
+                                  core::Revision expected) {
+  auto swapped = swap({.at = note_at(name),
+                       .expected = expected,
+                       .record = kept_record(std::move(json), false, store_.wall())});
+  if (!swapped) return swapped.error();
+  return swapped->written;
+}
+
+Result<std::vector<bool>> FlowBook::active(std::span<const std::string> runs) {
+  std::vector<store::Address> places;
+  for (const std::string& run : runs) places.push_back(at(core::kRunsLedger, run));
+  std::vector<bool> answers;
+  if (places.empty()) return answers;
+  for (const Got& got : get(std::move(places))) {
+    if (!got) return got.error();
+    answers.push_back(*got && !core::settled((*got)->record.state));
+  }
+  return answers;
 }
 
 FlowBook::Got FlowBook::get(store::Address at) {

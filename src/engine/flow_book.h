@@ -9,12 +9,16 @@
 //   once-keys   payment:order-17         waiting while its run goes     {"input":"...","run":"...",
 //                                        on; completed, since then      "version":3}; the input is JSON
 //                                                                       as text
+//   once-values payment-01k....charge.1  as its run                     an output too large for its run
+//
+// and notes, which are records without an entry of the queue of events.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +41,20 @@ struct StartKey {
   std::uint32_t version{};
   std::string input{};                     // canonical JSON
   std::optional<core::StoreTime> ended{};  // when its run ended; none: it goes on
+  core::Revision revision{};
+};
+
+// A key whose run has not ended.
+struct OpenStart {
+  std::string workflow{};
+  std::string key{};
+  StartKey given{};
+  core::StoreTime since{};
+};
+
+// JSON under a name; a record that nothing lists.
+struct FlowNote {
+  std::string json{};
   core::Revision revision{};
 };
 
@@ -80,6 +98,30 @@ class FlowBook {
   // on, over that revision. What is there already counts as written.
   Result<BookWrite<StartKey>> write(std::string_view workflow, std::string_view key,
                                     const StartKey& next, core::Revision expected);
+  // A page of them, after that one; `more`: there may be another page.
+  struct OpenStarts {
+    std::vector<OpenStart> starts{};
+    std::string last{};  // go on behind it
+    bool more = false;
+  };
+  Result<OpenStarts> open_starts(const std::string& after);
+  // The key's run has ended, or goes on again, unless the key has another run by now.
+  Result<void> settle_key(const core::RunState& state, bool ended);
+
+  // An output that is too large for its run; the same one again is fine.
+  Result<void> put_value(std::string_view key, std::string json);
+  // The facts with the outputs that lie elsewhere.
+  Result<core::RunState> whole(core::RunState state);
+  // What lies elsewhere ages from now on, or does not any more.
+  Result<void> settle_values(const core::RunState& state, bool ended);
+
+  Result<std::optional<FlowNote>> note(std::string_view name);
+  // Over that revision (zero: there must be none); false: somebody else was faster.
+  Result<bool> write_note(std::string_view name, std::string json, core::Revision expected);
+
+  // Which of these runs go on.
+  Result<std::vector<bool>> active(std::span<const std::string> runs);
+  static std::string value_key(std::string_view run, std::string_view step, std::uint32_t n);
 
  private:
   using Got = Result<std::optional<core::Stored>>;
@@ -87,6 +129,7 @@ class FlowBook {
   Got get(store::Address at);
   // An answer that was lost is read back.
   Result<store::Swapped> swap(store::Swap item);
+  std::vector<Got> get(std::vector<store::Address> all) { return gets_.submit(std::move(all)); }
   Result<FlowDefinitionRef> definition(const std::string& key);
   Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
 

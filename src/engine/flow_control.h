@@ -1,5 +1,6 @@
 // What people say to a run: a signal, an approval, that it is to end, that it is to go on. Each is one
-// append under an id that says it once; who says the same again hears that it was there.
+// append under an id that says it once; who says the same again hears that it was there. `by.who` is
+// not empty.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "engine/flow_book.h"
 #include "engine/flow_log.h"
+#include "once/flows.h"
 
 namespace once::engine {
 
@@ -22,12 +24,16 @@ class FlowControl {
   Result<void> cancel(std::string_view run, const By& by);
   Result<std::vector<std::string>> retry(std::string_view run, const By& by);
 
- private:
+  // A run with the outputs that lie elsewhere, and its definition; Code::not_found.
   struct Known {
     KnownRun run{};
     FlowDefinitionRef definition{};
   };
   Result<Known> find(std::string_view run);
+
+ private:
+  static Error no_run(std::string_view run);
+  Result<Approved> verdict_that_stands(const core::FlowEvent& given, bool yes, const By& by);
 
   FlowBook& book_;
   FlowLog& log_;

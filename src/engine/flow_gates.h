@@ -1,11 +1,12 @@
 // What holds a step's start back although its turn has come: the workflow's max_runs, and the step's
-// rate. Both are kept in records of their own, which name who has been let in, so that asking again is
-// free, and a runner that dies after it was let in takes no second place.
+// rate. Who has been let in is noted, so that asking again is free, and a runner that dies after it was
+// let in takes no second place: at worst a place stays empty.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/flow.h"
 #include "engine/flow_book.h"
@@ -14,21 +15,28 @@ namespace once::engine {
 
 class FlowGates {
  public:
-  FlowGates(store::Store& store, Scheduler& scheduler, FlowBook& book)
-      : store_(store), scheduler_(scheduler), book_(book) {}
+  FlowGates(store::Store& store, FlowBook& book) : store_(store), book_(book) {}
 
-  // None: the run may start its steps; else ask again after so long.
+  // None: the run may start its steps; else it is to ask again after so long.
   Result<std::optional<Duration>> admit(const core::FlowDefinition& definition,
                                         const core::RunState& run);
-  // None: the step may start now.
-  Result<std::optional<Duration>> pass_rate(const core::FlowDefinition& definition,
-                                            const core::FlowStep& step, std::string_view run);
+  // Whether it has been let in, or needs not be.
+  Result<bool> admitted(const core::FlowDefinition& definition, std::string_view run);
   // The run is over: its place is free.
   Result<void> leave(const core::FlowDefinition& definition, std::string_view run);
 
+  // None: the step may start now; else it is to ask again after so long. `sent_away`: it was told so
+  // before.
+  Result<std::optional<Duration>> pass_rate(const core::FlowDefinition& definition,
+                                            const core::FlowStep& step, const core::RunState& run,
+                                            bool sent_away);
+
  private:
+  Result<void> drop_ended(std::vector<std::string>& runs);
+  Result<bool> write_runs(const core::FlowDefinition& definition,
+                          const std::vector<std::string>& active, core::Revision expected);
+
   store::Store& store_;
-  Scheduler& scheduler_;
   FlowBook& book_;
 };
 

@@ -32,6 +32,8 @@ class FlowRunner {
 
  private:
   FlowRunner(store::Store& store, Scheduler& scheduler);
+  Result<void> wait_until_empty(std::stop_token stop);
+  Result<bool> no_run_is_active();
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -39,6 +41,8 @@ class FlowRunner {
   FlowLog log_;
   FlowStarter starter_;
   FlowTurn turn_;
+  const std::unique_ptr<Mutex> mutex_;
+  const std::unique_ptr<Condition> wake_;  // of who waits for the end of all runs
   std::unique_ptr<Worker> worker_;
 };
 

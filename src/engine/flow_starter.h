@@ -8,6 +8,7 @@
 //   `started`             the first runner makes the run's record
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -47,7 +48,8 @@ class FlowStarter {
   };
   Result<Given> claim(const core::FlowDefinition& definition, const std::string& key,
                       const std::string& input);
-  Result<void> begin(const core::FlowEvent& started);
+  // `look`: somebody else may have begun it.
+  Result<void> begin(core::FlowEvent started, bool look);
   std::string new_run(std::string_view workflow);
 
   store::Store& store_;

@@ -28,7 +28,7 @@ core::Sequence& SweepFloor::at(Moment now) {
 }
 
 Housekeeper::Housekeeper(store::Store& store, Scheduler& scheduler, std::string queue,
-                         std::string worker, core::Member member)
+                         std::string worker, core::Member member, std::vector<Duty> others)
     : store_(store),
       scheduler_(scheduler),
       queue_(std::move(queue)),
@@ -39,7 +39,19 @@ Housekeeper::Housekeeper(store::Store& store, Scheduler& scheduler, std::string 
                       .backoff = {kSweepEvery}}),
       mutex_(scheduler.mutex()),
       wake_(mutex_->condition()),
-      activity_(scheduler.spawn([this] { run(); })) {}
+      duties_(std::move(others)) {
+  duties_.push_back({.name = "sweep", .every = kSweepEvery, .work = [this](const auto& ending) {
+                       return static_cast<bool>(
+                           sweep(store_, queue_, floor_.at(scheduler_.now()), ending));
+                     }});
+  duties_.push_back(
+      {.name = "retention", .every = kRetireEvery, .work = [this](const auto& ending) {
+         const auto retired = retire(store_, ending);
+         // A worker may not be permitted to forget: then that is somebody else's duty.
+         return retired || retired.error().code == Code::store_unusable;
+       }});
+  activity_ = scheduler.spawn([this] { run(); });
+}
 
 Housekeeper::~Housekeeper() {
   {
@@ -56,19 +68,6 @@ bool Housekeeper::ending() {
 }
 
 void Housekeeper::run() {
-  const auto asked_to_end = [this] { return ending(); };
-  const Duty duties[] = {
-      {"sweep", kSweepEvery,
-       [&] {
-         return sweep(store_, queue_, floor_.at(scheduler_.now()), asked_to_end) && !ending();
-       }},
-      {"retention", kRetireEvery,
-       [&] {
-         const auto retired = retire(store_, asked_to_end);
-         // A worker may not be permitted to forget: then that is somebody else's duty.
-         return (retired || retired.error().code == Code::store_unusable) && !ending();
-       }},
-  };
   Moment next = scheduler_.now() + kFirstLook;
   std::unique_lock lock(*mutex_);
   while (!ending_) {
@@ -77,7 +76,7 @@ void Housekeeper::run() {
       continue;
     }
     lock.unlock();
-    for (const Duty& duty : duties)
+    for (const Duty& duty : duties_)
       if (!ending()) attend(duty);
     next = scheduler_.now() + kLook;
     lock.lock();
@@ -104,7 +103,7 @@ void Housekeeper::attend(const Duty& duty) {
                      .command = core::Claim{.worker = worker_, .member = member_, .nonce = nonce}});
   if (!claimed || claimed->decision.verdict != core::Verdict::claimed) return;
   const Moment begun = scheduler_.now();
-  const bool well = is_new || duty.work();
+  const bool well = is_new || (duty.work([this] { return ending(); }) && !ending());
   // A process that was stopped meanwhile did not work for so long.
   const auto took = std::min(std::chrono::ceil<Duration>(scheduler_.now() - begun), kLease);
   core::Command done = core::Fail{.nonce = nonce, .retry_in = rest(duty.every, took)};

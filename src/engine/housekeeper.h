@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "engine/scheduler.h"
 #include "engine/scribe.h"
@@ -21,10 +23,18 @@ class SweepFloor {
   Moment falls_at_{};
 };
 
+struct Duty {
+  std::string name{};
+  Duration every{};
+  // False: it was not done to the end. `ending` says that it is time to stop.
+  std::function<bool(const std::function<bool()>& ending)> work{};
+};
+
 class Housekeeper {
  public:
+  // `others`: what is to be done beside the sweep and the retention.
   Housekeeper(store::Store& store, Scheduler& scheduler, std::string queue, std::string worker,
-              core::Member member);
+              core::Member member, std::vector<Duty> others = {});
   ~Housekeeper();  // ends after the page it is at
 
   // One round on the caller's thread, without an election. The sweep begins after `floor`, and moves
@@ -36,11 +46,6 @@ class Housekeeper {
   static Duration rest(Duration every, Duration took);
 
  private:
-  struct Duty {
-    std::string name;
-    Duration every;
-    std::function<bool()> work;  // false: it was not done to the end
-  };
   void run();
   void attend(const Duty& duty);
   bool ending();
@@ -54,6 +59,7 @@ class Housekeeper {
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;
   SweepFloor floor_;
+  std::vector<Duty> duties_;
   bool ending_ = false;  // under mutex_
   std::unique_ptr<Activity> activity_;
 };

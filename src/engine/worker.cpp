@@ -116,7 +116,7 @@ Result<bool> Worker::run_one() {
 
 Result<void> Worker::run(Until until, std::stop_token stop) {
   Housekeeper housekeeper(store_, scheduler_, settings_.queue.name, settings_.name,
-                          membership_->number());
+                          membership_->number(), settings_.duties);
   {
     std::lock_guard lock(*mutex_);
     ending_ = no_more_ = handlers_gone_ = taking_in_ = false;

@@ -26,7 +26,8 @@ struct WorkerSettings {
   std::string name{};
   std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
   std::function<void(std::string_view id)> on_fenced{};
-  Duration grace{10'000};  // how long a handler may take to end after its stop token fired
+  Duration grace{10'000};      // how long a handler may take to end after its stop token fired
+  std::vector<Duty> duties{};  // beside the sweep and the retention
 };
 
 class Worker {

@@ -1,0 +1,197 @@
+// The public face of workflows: definitions, starts, what people say to runs, and the runner.
+#include "once/flows.h"
+
+#include "api/flows_impl.h"
+#include "core/names.h"
+#include "engine/flow_runner.h"
+
+namespace once::inline v1 {
+namespace {
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+Error not_added(const core::FlowDefinition& definition, const std::string& why) {
+  return {.code = Code::invalid_input,
+          .message = "workflow " + quoted(definition.name) + ": " + why + "; nothing was added"};
+}
+
+bool takes(const Queue& queue, std::string_view topic) {
+  return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, topic);
+}
+
+// Whether the step's task will find its queue; a hint when there is none as yet.
+Result<void> check_queue_of(const core::FlowDefinition& definition, const core::FlowStep& step,
+                            const std::vector<Queue>& queues, std::vector<std::string>& hints) {
+  const std::string where = "step " + quoted(step.id) + ": ";
+  std::vector<const Queue*> takers;
+  for (const Queue& queue : queues) {
+    if (queue.name == step.queue && !takes(queue, step.topic))
+      return not_added(definition, where + "queue " + quoted(queue.name) + " does not take topic " +
+                                       quoted(step.topic) +
+                                       (queue.topic.empty() ? "" : ": it takes " + queue.topic));
+    const bool named = step.queue.empty() || step.queue == queue.name;
+    if (named && takes(queue, step.topic)) takers.push_back(&queue);
+  }
+  if (takers.size() > 1)
+    return not_added(definition, where + "topic " + quoted(step.topic) + " is taken by queues " +
+                                     quoted(takers[0]->name) + " and " + quoted(takers[1]->name) +
+                                     ": name one as its \"queue\"");
+  if (takers.empty())
+    hints.push_back(where + "no queue takes topic " + quoted(step.topic) +
+                    " as yet; make it with 'once queue add " +
+                    (step.queue.empty() ? std::string("NAME") : step.queue) + " --topic " +
+                    step.topic + "'");
+  return {};
+}
+
+std::string detail_of(const core::FlowStep& step) {
+  switch (step.kind) {
+    case core::FlowStep::Kind::task: return step.topic;
+    case core::FlowStep::Kind::sleep: return duration_text(step.sleep);
+    case core::FlowStep::Kind::signal: return step.signal;
+    case core::FlowStep::Kind::approval: return step.message;
+  }
+  return {};
+}
+
+By named(const By& by) { return {.who = by.who.empty() ? this_person() : by.who, .why = by.why}; }
+
+}  // namespace
+
+Flows Zone::flows() const { return Flows(std::make_unique<Flows::Impl>(impl_)); }
+
+Flows::Flows(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Flows::Flows(Flows&&) noexcept = default;
+Flows& Flows::operator=(Flows&&) noexcept = default;
+Flows::~Flows() = default;
+
+Result<FlowAdded> Flows::add(std::string_view json) {
+  auto parsed = encoding::parse_definition(json);
+  if (!parsed) return parsed.error();
+  const core::FlowDefinition& definition = parsed->definition;
+  FlowAdded answer{.workflow = definition.name,
+                   .version = definition.version,
+                   .added = false,
+                   .steps = definition.steps.size()};
+  const auto queues = impl_->zone->store->queues();
+  if (!queues) return queues.error();
+  for (const core::FlowStep& step : definition.steps) {
+    if (step.kind != core::FlowStep::Kind::task) continue;
+    auto ok = check_queue_of(definition, step, *queues, answer.hints);
+    if (!ok) return ok.error();
+  }
+  const auto ages = impl_->zone->store->retention();
+  if (!ages) return ages.error();
+  if (definition.key_ttl > ages->records)
+    return not_added(definition, "key_ttl " + duration_text(definition.key_ttl) +
+                                     " is longer than the zone keeps records (" +
+                                     duration_text(ages->records) +
+                                     "): see 'once retention --records'");
+  if (auto made = impl_->book.make_queues(); !made) return made.error();
+  auto added = impl_->book.add(*parsed);
+  if (!added) return added.error();
+  answer.added = *added;
+  return answer;
+}
+
+Result<FlowAdded> Flows::add(const Workflow& workflow) {
+  const auto json = workflow.json();
+  if (!json) return json.error();
+  return add(*json);
+}
+
+Result<std::vector<FlowInfo>> Flows::list() const {
+  if (auto made = impl_->book.make_queues(); !made) return made.error();
+  auto all = impl_->book.definitions();
+  if (!all) return all.error();
+  std::vector<FlowInfo> answer;
+  for (const engine::FlowDefinitionRef& each : *all)
+    answer.push_back({.workflow = each->name,
+                      .version = each->version,
+                      .steps = each->steps.size(),
+                      .idempotency_key = each->key});
+  return answer;
+}
+
+Result<FlowView> Flows::definition(std::string_view name, std::uint32_t version) const {
+  auto known = version > 0 ? impl_->book.definition(name, version) : impl_->book.newest(name);
+  if (!known) return known.error();
+  const core::FlowDefinition& definition = **known;
+  FlowView view{.workflow = definition.name, .version = definition.version};
+  for (const core::FlowStep& step : definition.steps) {
+    FlowView::Step& drawn = view.steps.emplace_back();
+    drawn = {.step = step.id,
+             .kind = std::string(core::to_string(step.kind)),
+             .detail = detail_of(step)};
+    for (const std::size_t needed : step.depends_on)
+      drawn.depends_on.push_back(definition.steps[needed].id);
+    if (step.on_failure) drawn.on_failure = definition.steps[*step.on_failure].id;
+  }
+  return view;
+}
+
+Result<Started> Flows::start(std::string_view name, const Body& input, StartOptions options) {
+  auto started = impl_->starter.start({.workflow = std::string(name),
+                                       .version = options.version,
+                                       .input = input,
+                                       .unique = options.unique});
+  if (!started) return started.error();
+  return Started{.run = std::move(started->run), .duplicate = started->duplicate};
+}
+
+Result<Receipt> Flows::signal(std::string_view run, std::string_view name, const Body& body,
+                              std::string_view id) {
+  return impl_->control.signal(run, name, body, id);
+}
+
+Result<Approved> Flows::approve(std::string_view run, std::string_view step, bool yes,
+                                const By& by) {
+  return impl_->control.approve(run, step, yes, named(by));
+}
+
+Result<void> Flows::cancel(std::string_view run, const By& by) {
+  return impl_->control.cancel(run, named(by));
+}
+
+Result<std::vector<std::string>> Flows::retry(std::string_view run, const By& by) {
+  return impl_->control.retry(run, named(by));
+}
+
+struct WorkflowRunner::Impl {
+  std::shared_ptr<Zone::Impl> zone;  // keeps it open
+  std::unique_ptr<engine::FlowRunner> runner;
+};
+
+Result<WorkflowRunner> Flows::runner(RunnerOptions options) {
+  constexpr int kMost = 1024;
+  if (options.concurrency < 1 || options.concurrency > kMost)
+    return Error{.code = Code::invalid_input,
+                 .message = "the concurrency of a runner is 1 to " + std::to_string(kMost)};
+  auto made = engine::FlowRunner::make(
+      *impl_->zone->store, *impl_->zone->scheduler,
+      {.concurrency = static_cast<std::size_t>(options.concurrency),
+       .name = options.name.empty() ? default_worker_name() : std::move(options.name),
+       .on_store = std::move(options.on_store)});
+  if (!made) return made.error();
+  return WorkflowRunner(std::unique_ptr<WorkflowRunner::Impl>(
+      new WorkflowRunner::Impl{impl_->zone, std::move(*made)}));
+}
+
+WorkflowRunner::WorkflowRunner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+WorkflowRunner::WorkflowRunner(WorkflowRunner&&) noexcept = default;
+WorkflowRunner& WorkflowRunner::operator=(WorkflowRunner&&) noexcept = default;
+WorkflowRunner::~WorkflowRunner() = default;
+
+Result<void> WorkflowRunner::run(std::stop_token stop) {
+  return impl_->runner->run(engine::Worker::Until::stopped, std::move(stop));
+}
+
+Result<void> WorkflowRunner::run_until_empty(std::stop_token stop) {
+  return impl_->runner->run(engine::Worker::Until::empty, std::move(stop));
+}
+
+Result<bool> WorkflowRunner::run_one() { return impl_->runner->run_one(); }
+
+WorkerMetrics WorkflowRunner::metrics() const { return impl_->runner->metrics(); }
+
+}  // namespace once::inline v1

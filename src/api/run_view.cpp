@@ -1,0 +1,331 @@
+// What people see of runs: runs, show, events, wait.
+#include <algorithm>
+#include <map>
+
+#include "api/flows_impl.h"
+#include "core/names.h"
+#include "encoding/flow_input.h"
+#include "encoding/flow_state.h"
+#include "encoding/step_headers.h"
+#include "encoding/stored_body.h"
+#include "engine/task_row.h"
+
+namespace once::inline v1 {
+namespace {
+
+using core::FlowEvent;
+
+constexpr std::size_t kPage = 200;
+constexpr std::size_t kUlid = 26;  // what a run's id ends with; in the order of starts
+
+std::string_view ulid_of(std::string_view run) {
+  return run.substr(run.size() - std::min(run.size(), kUlid));
+}
+
+std::optional<Body> body_of(const std::string& json) {
+  if (json.empty()) return std::nullopt;
+  return StoredBody::json(json);
+}
+
+// How its record stands while the run stands so.
+State recorded_as(RunPhase phase) {
+  switch (phase) {
+    case RunPhase::running:
+    case RunPhase::waiting: return State::waiting;
+    case RunPhase::completed: return State::completed;
+    case RunPhase::failed: return State::dead;
+    case RunPhase::cancelled: return State::cancelled;
+  }
+  return State::waiting;
+}
+
+RunInfo info_of(const core::FlowDefinition& definition, const core::RunState& state,
+                const core::RunStanding& standing) {
+  RunInfo info{.run = state.run,
+               .workflow = state.workflow,
+               .version = state.version,
+               .state = standing.phase,
+               .steps = standing.steps.size(),
+               .started_at = state.started_at};
+  for (std::size_t i = 0; i < standing.steps.size(); ++i) {
+    const StepStatus status = standing.steps[i].status;
+    if (status == StepStatus::completed || status == StepStatus::skipped) ++info.steps_done;
+    if (status != StepStatus::active) continue;
+    info.waits_for += (info.waits_for.empty() ? "" : ", ") + definition.steps[i].id;
+  }
+  if (const core::EndFact* const end = core::end_of(state)) {
+    info.ended_at = end->at;
+    info.error = end->error;
+  }
+  return info;
+}
+
+// The facts of a run as a list.
+class EventList {
+ public:
+  explicit EventList(const core::RunState& state) : state_(state) {
+    FlowEvent started = event(FlowEvent::Kind::started, {}, 0);
+    add(started, state.started, state.started_at, {}, state.input, {});
+    for (const auto& [step, facts] : state.steps)
+      for (const auto& [n, fact] : facts)
+        add(event(FlowEvent::Kind::step, step, n), fact.sequence, fact.at,
+            core::to_string(fact.outcome), fact.value, fact.error);
+    for (const auto& [name, fact] : state.signals) {
+      FlowEvent signal = event(FlowEvent::Kind::signal, {}, 0);
+      signal.signal_id = fact.id;
+      add(signal, fact.sequence, fact.at, {}, fact.value, {});
+      all_.back().signal = name;
+    }
+    for (const auto& [step, last] : state.rate_retries)
+      add(event(FlowEvent::Kind::rate_retry, step, last.n), last.sequence, last.at, {}, {}, {});
+    if (state.admits.n > 0)
+      add(event(FlowEvent::Kind::admit, {}, state.admits.n), state.admits.sequence, state.admits.at,
+          {}, {}, {});
+    for (const auto& [number, round] : state.rounds) add_round(number, round);
+  }
+
+  void add_task(const store::Entry& entry, const std::string& step) {
+    all_.push_back({.sequence = entry.sequence.value,
+                    .at = entry.published_at,
+                    .event = "task",
+                    .id = entry.id,
+                    .step = step,
+                    .value = entry.body});
+  }
+
+  std::vector<RunEvent> take() && {
+    std::sort(all_.begin(), all_.end(),
+              [](const RunEvent& a, const RunEvent& b) { return a.sequence < b.sequence; });
+    return std::move(all_);
+  }
+
+ private:
+  FlowEvent event(FlowEvent::Kind kind, std::string step, std::uint32_t n) const {
+    FlowEvent made;
+    made.kind = kind;
+    made.run = state_.run;
+    made.workflow = state_.workflow;
+    made.step = std::move(step);
+    made.n = n;
+    return made;
+  }
+
+  void add(const FlowEvent& made, core::Sequence sequence, Time at, std::string_view outcome,
+           const std::string& value, const std::string& error) {
+    if (!sequence) return;
+    all_.push_back({.sequence = sequence.value,
+                    .at = at,
+                    .event = std::string(core::to_string(made.kind)),
+                    .id = core::event_id(made),
+                    .step = made.step,
+                    .n = made.n,
+                    .outcome = std::string(outcome),
+                    .value = body_of(value),
+                    .error = error});
+  }
+
+  void add_round(std::uint32_t number, const core::FlowRound& round) {
+    if (number > 1)
+      add(event(FlowEvent::Kind::retried, {}, number), round.sequence, round.at, {}, {}, {});
+    if (!round.ended) return;
+    const core::EndFact& end = *round.ended;
+    add(event(FlowEvent::Kind::ended, end.step, number), end.sequence, end.at,
+        core::to_string(end.outcome), end.value, end.error);
+  }
+
+  const core::RunState& state_;
+  std::vector<RunEvent> all_;
+};
+
+std::uint64_t last_of(const core::RunState& state) {
+  const auto events = EventList(state).take();
+  return events.empty() ? 0 : events.back().sequence;
+}
+
+// How the task of a step stands in the queue that replies.
+Result<void> look_at_task(store::Store& store, const std::vector<Queue>& queues,
+                          const core::RunState& state, RunStep& step) {
+  auto entry = store.find(core::step_id(state.run, step.step));
+  if (!entry) return entry.error();
+  if (!*entry) return {};
+  for (const Queue& queue : queues) {
+    if (!encoding::read_step((*entry)->headers, queue.name)) continue;
+    auto row = engine::row_of(store, **entry, queue);
+    if (!row) return row.error();
+    if (!*row) continue;
+    step.queue = queue.name;
+    step.task_state = store::state_of(**row, store.now());
+    if (!(*row)->stored) return {};
+    const core::Record& record = (*row)->stored->record;
+    step.attempts = static_cast<int>(record.claims);
+    if (step.status == StepStatus::active)
+      step.why = record.error.empty() ? record.reason : record.error;
+    return {};
+  }
+  step.task_state = State::waiting;
+  if (step.status == StepStatus::active) step.why = "no queue takes its task as yet";
+  return {};
+}
+
+RunStep step_of(const core::FlowStep& step, const core::StepStanding& standing,
+                const core::RunState& state) {
+  RunStep view{.step = step.id,
+               .kind = std::string(core::to_string(step.kind)),
+               .status = standing.status,
+               .why = standing.why,
+               .task = step.topic,
+               .queue = step.queue};
+  const core::CountedFact counted = core::counted_fact(state, step.id);
+  if (counted.fact != nullptr) {
+    if (counted.fact->outcome == core::StepOutcome::completed)
+      view.output = body_of(counted.fact->value);
+    view.sequence = counted.fact->sequence.value;
+    view.at = counted.fact->at;
+  } else if (standing.status == StepStatus::active) {
+    if (step.kind == core::FlowStep::Kind::signal) view.why = "waits for signal " + step.signal;
+    if (step.kind == core::FlowStep::Kind::approval) view.why = step.message;
+    if (step.kind == core::FlowStep::Kind::sleep) view.why = "sleeps " + duration_text(step.sleep);
+  }
+  return view;
+}
+
+}  // namespace
+
+Result<std::vector<RunInfo>> Flows::runs(const RunFilter& filter, const RunInfo* after) const {
+  store::Store& store = *impl_->zone->store;
+  const auto queues = store.queues();
+  if (!queues) return queues.error();
+  if (std::none_of(queues->begin(), queues->end(),
+                   [](const Queue& queue) { return queue.name == core::kRunsLedger; }))
+    return std::vector<RunInfo>{};  // there has been no workflow yet
+  store::RowFilter wanted{.queue = std::string(core::kRunsLedger)};
+  if (filter.state) wanted.state = recorded_as(*filter.state);
+  std::map<std::string, RunInfo, std::greater<>> newest;
+  std::optional<store::Row> last;
+  while (true) {
+    auto page = store.rows(wanted, last ? &*last : nullptr, kPage);
+    if (!page) return page.error();
+    for (const store::Row& row : page->rows) {
+      const std::string place = std::string(ulid_of(row.key)) + row.key;
+      if (after && place >= std::string(ulid_of(after->run)) + after->run) continue;
+      if (newest.size() >= filter.limit && (newest.empty() || place < newest.rbegin()->first))
+        continue;
+      if (!row.stored || row.damaged || !row.stored->record.result) continue;
+      auto state = encoding::decode_state(row.stored->record.result->text());
+      if (!state) return state.error();
+      if (!filter.workflow.empty() && state->workflow != filter.workflow) continue;
+      if (filter.since && state->started_at < *filter.since) continue;
+      auto info = impl_->info(*state);
+      if (!info) return info.error();
+      if (filter.state && info->state != *filter.state) continue;
+      newest.emplace(place, std::move(*info));
+      if (newest.size() > filter.limit) newest.erase(std::prev(newest.end()));
+    }
+    if (!page->more || page->rows.empty()) break;
+    last = std::move(page->rows.back());
+  }
+  std::vector<RunInfo> answer;
+  for (auto& [place, info] : newest) answer.push_back(std::move(info));
+  return answer;
+}
+
+Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
+  auto definition = book.definition(state.workflow, state.version);
+  if (!definition) return definition.error();
+  auto whole = book.whole(state);
+  if (!whole) return whole.error();
+  RunInfo info =
+      info_of(**definition, *whole, core::stand(**definition, *whole, encoding::judge()));
+  if (info.state != RunPhase::running && info.state != RunPhase::waiting) return info;
+  const auto in = gates.admitted(**definition, state.run);
+  if (!in) return in.error();
+  if (*in || state.admits.n == 0) return info;
+  info.state = RunPhase::waiting;
+  info.waits_for = "max_runs " + std::to_string((*definition)->max_runs);
+  return info;
+}
+
+Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> at) const {
+  auto known = impl_->control.find(run);
+  if (!known) return known.error();
+  const core::FlowDefinition& definition = *known->definition;
+  core::RunState state = std::move(known->run.state);
+  if (at) {
+    if (core::Sequence{*at} < state.started)
+      return Error{.code = Code::not_found,
+                   .message = "run '" + std::string(run) + "' began at #" +
+                              std::to_string(state.started.value) + ": at #" + std::to_string(*at) +
+                              " there is nothing of it"};
+    state = core::at(state, core::Sequence{*at});
+  }
+  const core::RunStanding standing = core::stand(definition, state, encoding::judge());
+  RunView view{.info = info_of(definition, state, standing),
+               .key = state.key,
+               .input = StoredBody::json(state.input),
+               .round = core::round_of(state),
+               .sequence = last_of(state)};
+  for (std::size_t i = 0; i < definition.steps.size(); ++i)
+    view.steps.push_back(step_of(definition.steps[i], standing.steps[i], state));
+  if (view.info.state == RunPhase::completed)
+    if (auto output = encoding::run_output(definition, state)) view.output = body_of(*output);
+  if (at) return view;
+  auto info = impl_->info(state);
+  if (!info) return info.error();
+  view.info = std::move(*info);
+  if (auto looked = impl_->look_at_tasks(state, view); !looked) return looked.error();
+  return view;
+}
+
+Result<void> Flows::Impl::look_at_tasks(const core::RunState& state, RunView& view) {
+  const auto queues = zone->store->queues();
+  if (!queues) return queues.error();
+  for (RunStep& step : view.steps) {
+    if (step.task.empty() || step.status == StepStatus::pending) continue;
+    if (auto looked = look_at_task(*zone->store, *queues, state, step); !looked) return looked;
+    if (step.status == StepStatus::active && !step.task_state)
+      step.why =
+          state.rate_retries.contains(step.step) ? "waits for its rate" : "is about to start";
+  }
+  return {};
+}
+
+Result<std::vector<RunEvent>> Flows::events(std::string_view run) const {
+  auto known = impl_->control.find(run);
+  if (!known) return known.error();
+  EventList list(known->run.state);
+  for (const core::FlowStep& step : known->definition->steps) {
+    if (step.kind != core::FlowStep::Kind::task) continue;
+    auto entry = impl_->zone->store->find(core::step_id(run, step.id));
+    if (!entry) return entry.error();
+    if (*entry) list.add_task(**entry, step.id);
+  }
+  return std::move(list).take();
+}
+
+Result<RunView> Flows::wait(std::string_view run, Duration limit) const {
+  engine::Scheduler& scheduler = *impl_->zone->scheduler;
+  const auto mutex = scheduler.mutex();
+  const auto condition = mutex->condition();
+  constexpr Duration kLongest = std::chrono::hours{24 * 365};
+  const engine::Moment deadline = scheduler.now() + std::clamp(limit, Duration{0}, kLongest);
+  Duration look{2};
+  while (true) {
+    auto known = impl_->book.run(run);
+    if (!known) return known.error();
+    if (*known && core::end_of((*known)->state) != nullptr) return show(run);
+    if (!*known)
+      if (auto found = impl_->control.find(run); !found) return found.error();
+    const engine::Moment now = scheduler.now();
+    if (now >= deadline)
+      return Error{.code = Code::timed_out,
+                   .message = "run '" + std::string(run) +
+                              "' has not ended yet; waiting again is "
+                              "safe",
+                   .retryable = true};
+    const std::lock_guard lock(*mutex);
+    condition->wait(std::min<engine::Moment>(deadline, now + look));
+    look = std::min(look * 2, Duration{100});
+  }
+}
+
+}  // namespace once::inline v1

@@ -1,0 +1,363 @@
+#include "engine/flow_acts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/names.h"
+#include "encoding/digest.h"
+#include "encoding/flow_input.h"
+#include "encoding/step_headers.h"
+#include "encoding/stored_body.h"
+#include "engine/task_row.h"
+
+namespace once::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kQueuesFor = 1s;
+constexpr int kTries = 64;
+const std::string kBy = "workflow";
+
+std::optional<core::TaskPolicy> policy_of(const core::FlowStep& step) {
+  if (!step.retry && step.timeout <= Duration{0}) return std::nullopt;
+  core::TaskPolicy policy{.timeout = step.timeout};
+  if (step.retry) {
+    policy.attempts = static_cast<std::uint32_t>(step.retry->attempts);
+    policy.backoff = core::waits_of(*step.retry);
+    policy.jitter_permille = static_cast<std::uint32_t>(std::lround(step.retry->jitter * 1000));
+  }
+  return policy;
+}
+
+bool takes(const Queue& queue, std::string_view topic) {
+  return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, topic);
+}
+
+// The queue that is to reply; empty: whichever takes it first.
+Result<std::string> queue_of(const core::FlowStep& step, const std::vector<Queue>& queues) {
+  if (!step.queue.empty()) return step.queue;
+  const Queue* only = nullptr;
+  for (const Queue& queue : queues) {
+    if (!takes(queue, step.topic)) continue;
+    if (only != nullptr)
+      return Error{.code = Code::invalid_input,
+                   .message = "topic '" + step.topic + "' is taken by queues '" + only->name +
+                              "' and '" + queue.name + "'; name one in the step"};
+    only = &queue;
+  }
+  return only == nullptr ? std::string() : only->name;
+}
+
+// Code::invalid_input: it can have no task, and never will.
+Result<store::Append> task_of(const core::FlowStep& step, const core::RunState& state,
+                              const std::vector<Queue>& queues) {
+  auto input = encoding::task_input(step, state);
+  if (!input) return input.error();
+  if (input->size() > core::kMaxBody)
+    return Error{.code = Code::invalid_input, .message = "its input is larger than a task may be"};
+  auto queue = queue_of(step, queues);
+  if (!queue) return queue.error();
+  return store::Append{.id = core::step_id(state.run, step.id),
+                       .topic = step.topic,
+                       .body = StoredBody::json(std::move(*input)),
+                       .headers = encoding::step_headers(
+                           {.run = state.run,
+                            .step = step.id,
+                            .reply = core::event_topic(state.workflow, core::FlowEvent::Kind::step),
+                            .queue = std::move(*queue),
+                            .policy = policy_of(step)})};
+}
+
+core::FlowEvent no_task(const core::FlowStep& step, const core::RunState& state, std::string why) {
+  core::FlowEvent event;
+  event.kind = core::FlowEvent::Kind::step;
+  event.run = state.run;
+  event.workflow = state.workflow;
+  event.step = step.id;
+  event.n = 0;
+  event.outcome = core::StepOutcome::failed;
+  event.error = std::move(why);
+  return event;
+}
+
+core::FlowEvent try_again(const core::RunState& state, core::FlowEvent::Kind kind, std::string step,
+                          std::uint32_t n) {
+  core::FlowEvent event;
+  event.kind = kind;
+  event.run = state.run;
+  event.workflow = state.workflow;
+  event.step = std::move(step);
+  event.n = n;
+  return event;
+}
+
+// One order per round and step, whoever gives it.
+core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
+                     const core::FlowStep& step) {
+  const auto digest =
+      encoding::sha256(state.run + ".retried." + std::to_string(retry.round) + "." + step.id);
+  core::Nonce nonce;
+  std::copy_n(digest.bytes.begin(), nonce.bytes.size(), nonce.bytes.begin());
+  return nonce;
+}
+
+// A step that is to start, as far as gates are concerned; none: another kind of act.
+struct Start {
+  std::size_t step{};
+  bool task = false;
+};
+std::optional<Start> start_in(const core::FlowAction& action) {
+  if (const auto* task = std::get_if<core::StartTask>(&action)) return Start{task->step, true};
+  if (const auto* task = std::get_if<core::RetryTask>(&action)) return Start{task->step, true};
+  if (const auto* wait = std::get_if<core::StartWait>(&action)) return Start{wait->step, false};
+  if (const auto* end = std::get_if<core::EndStep>(&action)) return Start{end->step, false};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::size_t most_kept(const core::FlowDefinition& definition) {
+  constexpr std::size_t kEach = 4 << 10;
+  constexpr std::size_t kTogether = 256 << 10;  // a record must not outgrow what a store takes
+  return std::min(kEach, kTogether / std::max<std::size_t>(definition.steps.size(), 1));
+}
+
+// What goes to the log for one event, and whose it is: a task whose id has other content ends its step.
+class FlowActs::Batch {
+ public:
+  void event(const core::FlowEvent& event, Duration delay = {}) {
+    add(FlowLog::entry_of(event, delay), nullptr);
+  }
+  void task(store::Append item, const core::FlowStep& step) { add(std::move(item), &step); }
+
+  std::vector<store::Append> items{};
+  std::vector<const core::FlowStep*> steps{};  // beside items; null: an event
+
+ private:
+  void add(store::Append item, const core::FlowStep* step) {
+    items.push_back(std::move(item));
+    steps.push_back(step);
+  }
+};
+
+Result<void> FlowActs::perform(const core::FlowDefinition& definition, const core::RunState& state,
+                               std::vector<core::FlowAction> actions) {
+  Batch batch;
+  auto passed = pass_gates(definition, state, std::move(actions), batch);
+  if (!passed) return passed.error();
+  for (const core::FlowAction& action : *passed)
+    if (auto done = append(definition, state, action, batch); !done) return done;
+  if (auto sent = send(state, std::move(batch)); !sent) return sent;
+  for (const core::FlowAction& action : *passed) {
+    Result<void> done;
+    if (const auto* again = std::get_if<core::RetryTask>(&action))
+      done = retry(definition, state, *again);
+    else if (const auto* off = std::get_if<core::CallOff>(&action))
+      done = call_off(core::step_id(state.run, definition.steps[off->step].id), state);
+    else if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
+      done = call_off(core::event_id(core::event_of(definition, state, *timer)), state);
+    else if (std::holds_alternative<core::Finish>(action))
+      done = finish(definition, state);
+    if (!done) return done;
+  }
+  return {};
+}
+
+// What is held back leaves the list, and comes again with the event that stands for it here.
+Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefinition& definition,
+                                                           const core::RunState& state,
+                                                           std::vector<core::FlowAction> actions,
+                                                           Batch& batch) {
+  using Kind = core::FlowEvent::Kind;
+  if (definition.max_runs > 0 &&
+      std::any_of(actions.begin(), actions.end(),
+                  [](const auto& action) { return start_in(action).has_value(); })) {
+    auto wait = gates_.admit(definition, state);
+    if (!wait) return wait.error();
+    if (*wait) {
+      batch.event(try_again(state, Kind::admit, {}, state.admits.n + 1), **wait);
+      std::erase_if(actions, [](const auto& action) { return start_in(action).has_value(); });
+    }
+  }
+  std::vector<core::FlowAction> passed;
+  for (core::FlowAction& action : actions) {
+    const auto start = start_in(action);
+    if (start && start->task && definition.steps[start->step].rate) {
+      const core::FlowStep& step = definition.steps[start->step];
+      const auto tried = state.rate_retries.find(step.id);
+      const std::uint32_t n = tried == state.rate_retries.end() ? 0 : tried->second.n;
+      auto wait = gates_.pass_rate(definition, step, state, n > 0);
+      if (!wait) return wait.error();
+      if (*wait) {
+        batch.event(try_again(state, Kind::rate_retry, step.id, n + 1), **wait);
+        continue;
+      }
+    }
+    passed.push_back(std::move(action));
+  }
+  return passed;
+}
+
+Result<void> FlowActs::append(const core::FlowDefinition& definition, const core::RunState& state,
+                              const core::FlowAction& action, Batch& batch) {
+  const auto task = [&](std::size_t index, bool called_off) -> Result<void> {
+    const core::FlowStep& step = definition.steps[index];
+    auto known = queues();
+    if (!known) return known.error();
+    auto item = task_of(step, state, *known);
+    if (item) {
+      // A slow runner that is about to start it finds that it is there, and nobody may begin it.
+      if (called_off) item->lives = Duration{0};
+      batch.task(std::move(*item), step);
+    } else if (!called_off) {
+      batch.event(no_task(step, state, item.error().message));
+    }
+    return {};
+  };
+  if (const auto* start = std::get_if<core::StartTask>(&action)) return task(start->step, false);
+  if (const auto* off = std::get_if<core::CallOff>(&action)) return task(off->step, true);
+  if (const auto* wait = std::get_if<core::StartWait>(&action))
+    batch.event(core::event_of(definition, state, *wait), wait->after);
+  else if (const auto* end = std::get_if<core::EndStep>(&action))
+    batch.event(core::event_of(definition, state, *end));
+  else if (const auto* timer = std::get_if<core::ArmRunTimer>(&action))
+    batch.event(core::event_of(state, *timer), timer->after);
+  else if (const auto* over = std::get_if<core::EndRun>(&action))
+    return end_run(definition, state, *over, batch);
+  return {};
+}
+
+// Which outputs a run has follows from its facts: an output that is large is only pointed at.
+Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const core::RunState& state,
+                               const core::EndRun& end, Batch& batch) {
+  core::FlowEvent event = core::event_of(state, end);
+  if (end.outcome == core::RunOutcome::completed) {
+    auto output = encoding::run_output(definition, state);
+    if (!output) {
+      event.run_outcome = core::RunOutcome::failed;
+      event.error = "the run's output cannot be made: " + output.error().message;
+    } else if (output->size() <= most_kept(definition)) {
+      event.value = std::move(*output);
+    } else {
+      const std::string key = core::event_id(event);
+      if (auto kept = book_.put_value(key, std::move(*output)); !kept) return kept;
+      event.value_place = {
+          .queue = std::string(core::kValuesLedger), .key = key, .sequence = state.started};
+    }
+  }
+  batch.event(event);
+  return {};
+}
+
+// The first to write an id is right, so a conflict says that another was faster; only a task's id that
+// somebody else has given to something keeps the step from ever running.
+Result<void> FlowActs::send(const core::RunState& state, Batch batch) {
+  if (batch.items.empty()) return {};
+  const auto answers = log_.append(std::move(batch.items));
+  Batch ends;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) return answers[i].error();
+    const core::FlowStep* const step = batch.steps[i];
+    if (step != nullptr && answers[i]->verdict == core::AppendVerdict::conflict)
+      ends.event(no_task(*step, state,
+                         "the id '" + core::step_id(state.run, step->id) +
+                             "' was published by somebody else, with other content"));
+  }
+  return send(state, std::move(ends));
+}
+
+Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core::RunState& state,
+                             const core::RetryTask& action) {
+  const core::FlowStep& step = definition.steps[action.step];
+  auto place = task_place(step, state);
+  if (!place) return place.error();
+  if (!place->why_not.empty()) {
+    core::FlowEvent event =
+        no_task(step, state, "it cannot run again: " + std::move(place->why_not));
+    event.n = action.n + 1;
+    Batch batch;
+    batch.event(event);
+    return send(state, std::move(batch));
+  }
+  const store::Wake wake{.sequence = place->sequence,
+                         .order = core::Order{.kind = core::Order::Kind::retry,
+                                              .nonce = nonce_of(state, action, step),
+                                              .claims = action.n,
+                                              .at = store_.wall(),
+                                              .by = kBy,
+                                              .why = "run " + state.run + " was retried"}};
+  return store_.wake(place->queue, std::span(&wake, 1));
+}
+
+Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
+                                             const core::RunState& state) {
+  const auto never = [](std::string why) { return Place{.why_not = std::move(why)}; };
+  auto entry = store_.find(core::step_id(state.run, step.id));
+  if (!entry) return entry.error();
+  if (!*entry) return never("its task is forgotten");
+  auto known = queues();
+  if (!known) return known.error();
+  auto name = queue_of(step, *known);
+  if (!name) return never(name.error().message);
+  const auto queue = std::find_if(known->begin(), known->end(),
+                                  [&](const Queue& each) { return each.name == *name; });
+  if (queue == known->end()) return never("no queue takes topic '" + step.topic + "'");
+  auto row = row_of(store_, **entry, *queue);
+  if (!row) return row.error();
+  if (*row && (*row)->stored && (*row)->stored->record.state == State::cancelled)
+    return never("its task was cancelled by hand");
+  return Place{.queue = queue->name, .sequence = (*entry)->sequence};
+}
+
+Result<void> FlowActs::call_off(const std::string& id, const core::RunState& state) {
+  const core::EndFact* const end = core::end_of(state);
+  const std::string why =
+      end == nullptr ? "nothing waits for it any more" : "run " + state.run + " is over";
+  auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) return {};
+  auto known = queues();
+  if (!known) return known.error();
+  const auto& headers = (*entry)->headers;  // a timer has none
+  for (const Queue& queue : *known) {
+    if (!headers.empty() && !encoding::read_step(headers, queue.name)) continue;
+    for (int tries = 0; tries < kTries; ++tries) {
+      auto row = row_of(store_, **entry, queue);
+      if (!row) return row.error();
+      if (!*row) break;
+      auto written = cancel(store_, scheduler_, queue, **row, kBy, why);
+      if (written) break;
+      if (written.error().code != Code::wrong_state || !written.error().retryable)
+        return written.error();
+    }
+  }
+  return {};
+}
+
+// A run that failed may be retried: what it has made stays.
+Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
+  if (auto settled = book_.settle_key(state, true); !settled) return settled;
+  const core::EndFact* const end = core::end_of(state);
+  const bool for_good = end != nullptr && (end->outcome == core::RunOutcome::completed ||
+                                           end->outcome == core::RunOutcome::cancelled);
+  if (for_good)
+    if (auto settled = book_.settle_values(state, true); !settled) return settled;
+  return gates_.leave(definition, state.run);
+}
+
+Result<FlowActs::Queues> FlowActs::queues() {
+  const Moment now = scheduler_.now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (queues_read_ != Moment{} && now - queues_read_ < kQueuesFor) return queues_;
+  }
+  auto read = store_.queues();
+  if (!read) return read.error();
+  const std::lock_guard lock(mutex_);
+  queues_ = *read;
+  queues_read_ = now;
+  return std::move(*read);
+}
+
+}  // namespace once::engine

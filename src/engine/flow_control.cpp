@@ -1,0 +1,248 @@
+#include "engine/flow_control.h"
+
+#include <algorithm>
+
+#include "core/names.h"
+#include "core/words.h"
+#include "encoding/digest.h"
+#include "encoding/flow_input.h"
+#include "encoding/kept_json.h"
+#include "encoding/object_text.h"
+
+namespace once::engine {
+namespace {
+
+using Kind = core::FlowEvent::Kind;
+
+constexpr std::size_t kMostSignal = 64 << 10;  // it is kept with the run's facts
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+// "ann@host: why"
+std::string said_by(const By& by) { return by.why.empty() ? by.who : by.who + ": " + by.why; }
+
+Error refused(Code code, std::string why) {
+  return {.code = code, .message = std::move(why) + "; nothing was changed"};
+}
+
+std::string how_it_ended(const core::EndFact& end) {
+  return end.outcome == core::RunOutcome::timed_out ? "ran out of time"
+                                                    : "is " + std::string(to_string(end.outcome));
+}
+
+Error is_over(std::string_view run, const core::EndFact& end) {
+  return refused(Code::wrong_state, "run " + quoted(run) + " " + how_it_ended(end));
+}
+
+core::FlowEvent event_for(const core::RunState& state, Kind kind, std::uint32_t n) {
+  core::FlowEvent event;
+  event.kind = kind;
+  event.run = state.run;
+  event.workflow = state.workflow;
+  event.n = n;
+  return event;
+}
+
+template <class Of>
+std::string list_of(const core::FlowDefinition& definition, Of of) {
+  std::vector<std::string> names;
+  for (const core::FlowStep& step : definition.steps)
+    if (std::string name = of(step); !name.empty())
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Result<FlowControl::Known> FlowControl::find(std::string_view run) {
+  auto known = book_.run(run);
+  if (!known) return known.error();
+  Known found;
+  if (*known) {
+    found.run = std::move(**known);
+  } else {
+    auto started = log_.find(std::string(run) + ".started");
+    if (!started) return started.error();
+    if (!*started) return no_run(run);
+    core::fold(found.run.state, **started);
+  }
+  auto definition = book_.definition(found.run.state.workflow, found.run.state.version);
+  if (!definition) return definition.error();
+  found.definition = std::move(*definition);
+  auto whole = book_.whole(std::move(found.run.state));
+  if (!whole) return whole.error();
+  found.run.state = std::move(*whole);
+  return found;
+}
+
+Error FlowControl::no_run(std::string_view run) {
+  return {.code = Code::not_found,
+          .message = "there is no run " + quoted(run) + "; 'once flow runs' shows those that are " +
+                     "there"};
+}
+
+Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name, const Body& body,
+                                    std::string_view id) {
+  if (auto ok = core::check_id(id); !ok) return ok.error();
+  auto known = find(run);
+  if (!known) return known.error();
+  const core::RunState& state = known->run.state;
+  if (!core::awaits(*known->definition, name))
+    return refused(Code::invalid_input,
+                   "workflow " + quoted(state.workflow) + " waits for no signal " + quoted(name) +
+                       "; it waits for: " +
+                       list_of(*known->definition, [](const auto& step) { return step.signal; }));
+  core::FlowEvent event = event_for(state, Kind::signal, 0);
+  event.signal = name;
+  event.signal_id = id;
+  event.value = "null";
+  if (!body.text().empty()) {
+    const auto json = body.is_json() ? encoding::parse_json(body.text()) : Error{};
+    if (!json)
+      return refused(Code::invalid_input, "the body of a signal must be JSON: " +
+                                              (body.is_json() ? json.error().message : "bytes"));
+    event.value = encoding::kept(*json);
+  }
+  if (event.value.size() > kMostSignal)
+    return refused(Code::too_large, "the body of a signal is at most " +
+                                        core::size_text(kMostSignal) + ", this is " +
+                                        core::size_text(event.value.size()));
+  // Who repeats it after the run has ended hears that it is there.
+  const std::string entry_id = core::event_id(event);
+  if (const core::EndFact* const end = core::end_of(state)) {
+    auto there = log_.find(entry_id);
+    if (!there) return there.error();
+    if (!*there) return is_over(run, *end);
+  }
+  auto item = FlowLog::entry_of(event);
+  const auto digest = encoding::content_digest(item.topic, item.body);
+  if (!digest) return digest.error();
+  auto appended = log_.append(std::move(item));
+  if (!appended) return appended.error();
+  if (appended->verdict == core::AppendVerdict::conflict) {
+    auto conflict = std::make_shared<Conflict>();
+    conflict->id = entry_id;
+    conflict->sequence = appended->sequence.value;
+    conflict->digest = encoding::text(appended->digest);
+    conflict->given_digest = encoding::text(*digest);
+    return Error{.code = Code::conflicting_duplicate,
+                 .message = "signal id " + quoted(id) + " is known to run " + quoted(run) +
+                            " with another name or body (#" +
+                            std::to_string(appended->sequence.value) + "); nothing was added",
+                 .conflict = std::move(conflict)};
+  }
+  return Receipt{.id = entry_id,
+                 .sequence = appended->sequence.value,
+                 .digest = encoding::text(appended->digest),
+                 .duplicate = appended->verdict == core::AppendVerdict::duplicate};
+}
+
+Result<Approved> FlowControl::approve(std::string_view run, std::string_view step, bool yes,
+                                      const By& by) {
+  auto known = find(run);
+  if (!known) return known.error();
+  const core::FlowDefinition& definition = *known->definition;
+  const core::RunState& state = known->run.state;
+  const auto index = core::index_of(definition, step);
+  if (!index || definition.steps[*index].kind != core::FlowStep::Kind::approval)
+    return refused(Code::invalid_input,
+                   (index ? "step " + quoted(step) + " is no approval"
+                          : "workflow " + quoted(state.workflow) + " has no step " + quoted(step)) +
+                       "; approvals: " + list_of(definition, [](const core::FlowStep& each) {
+                         return each.kind == core::FlowStep::Kind::approval ? each.id
+                                                                            : std::string();
+                       }));
+  const core::StepStanding standing =
+      core::stand(definition, state, encoding::judge()).steps[*index];
+  core::FlowEvent event = event_for(state, Kind::step, std::max<std::uint32_t>(standing.n, 1));
+  event.step = step;
+  const auto last = core::counted_fact(state, step);
+  if (last.fact == nullptr && standing.status != StepStatus::active)
+    return refused(Code::wrong_state, "step " + quoted(step) + " of run " + quoted(run) +
+                                          " does not wait for an approval: " +
+                                          (standing.why.empty() ? "it is over" : standing.why));
+  event.outcome = yes ? core::StepOutcome::completed : core::StepOutcome::failed;
+  if (yes) {
+    encoding::ObjectText value;
+    value.boolean("approved", true);
+    value.string("by", by.who);
+    value.string("why", by.why);
+    event.value = std::move(value).take();
+  } else {
+    event.error = "rejected by " + said_by(by);
+  }
+  auto appended = log_.append(FlowLog::entry_of(event));
+  if (!appended) return appended.error();
+  if (appended->verdict == core::AppendVerdict::accepted)
+    return Approved{.approved = yes, .duplicate = false, .by = by.who};
+  return verdict_that_stands(event, yes, by);
+}
+
+// Somebody has decided before: the same, or something else.
+Result<Approved> FlowControl::verdict_that_stands(const core::FlowEvent& given, bool yes,
+                                                  const By& by) {
+  auto there = log_.find(core::event_id(given));
+  if (!there) return there.error();
+  const core::FlowEvent& first = *there ? **there : given;
+  const bool stands = first.outcome == core::StepOutcome::completed;
+  const auto json = encoding::parse_json(first.value.empty() ? "null" : first.value);
+  const encoding::Json* const who = json ? json->member("by") : nullptr;
+  const std::string said =
+      stands ? "approved" + (who ? " by " + who->string() : std::string()) : first.error;
+  if (stands == yes && (stands || first.outcome == core::StepOutcome::failed))
+    return Approved{.approved = stands, .duplicate = true, .by = who ? who->string() : by.who};
+  auto conflict = std::make_shared<Conflict>();
+  conflict->id = core::event_id(given);
+  conflict->sequence = first.sequence.value;
+  return Error{.code = Code::conflicting_duplicate,
+               .message = "step " + quoted(given.step) + " of run " + quoted(given.run) +
+                          " is decided: " + said + "; nothing was changed",
+               .conflict = std::move(conflict)};
+}
+
+// A run that failed is closed by the end of a round that nobody began.
+Result<void> FlowControl::cancel(std::string_view run, const By& by) {
+  auto known = find(run);
+  if (!known) return known.error();
+  const core::RunState& state = known->run.state;
+  std::uint32_t round = core::round_of(state);
+  if (const core::EndFact* const end = core::end_of(state)) {
+    if (end->outcome == core::RunOutcome::cancelled) return {};
+    if (end->outcome == core::RunOutcome::completed) return is_over(run, *end);
+    ++round;
+  }
+  core::FlowEvent event = event_for(state, Kind::ended, round);
+  event.run_outcome = core::RunOutcome::cancelled;
+  event.error = "cancelled by " + said_by(by);
+  auto appended = log_.append(FlowLog::entry_of(event));
+  if (!appended) return appended.error();
+  if (appended->verdict != core::AppendVerdict::conflict) return {};
+  auto there = log_.find(core::event_id(event));
+  if (!there) return there.error();
+  if (*there && (*there)->run_outcome == core::RunOutcome::cancelled) return {};
+  return refused(Code::wrong_state, "run " + quoted(run) + " ended at the same moment");
+}
+
+Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const By& by) {
+  auto known = find(run);
+  if (!known) return known.error();
+  const core::RunState& state = known->run.state;
+  auto voided = core::retry_of(*known->definition, state, encoding::judge());
+  if (!voided) return voided.error();
+  core::FlowEvent event = event_for(state, Kind::retried, core::round_of(state) + 1);
+  event.voided = std::move(*voided);
+  store::Append item = FlowLog::entry_of(event);
+  item.headers = {{"Once-By", by.who}, {"Once-Why", by.why}};
+  auto appended = log_.append(std::move(item));
+  if (!appended) return appended.error();
+  if (appended->verdict == core::AppendVerdict::conflict)
+    return refused(Code::wrong_state, "run " + quoted(run) + " was retried at the same moment");
+  std::vector<std::string> steps;
+  for (const auto& [step, n] : event.voided) steps.push_back(step);
+  return steps;
+}
+
+}  // namespace once::engine

@@ -1,0 +1,110 @@
+#include "engine/flow_turn.h"
+
+#include "encoding/flow_event.h"
+#include "encoding/flow_input.h"
+
+namespace once::engine {
+namespace {
+
+using Kind = core::FlowEvent::Kind;
+
+constexpr int kTries = 64;  // to write over what was read
+
+}  // namespace
+
+Report FlowTurn::handle(const Assignment& assignment) {
+  auto event =
+      encoding::decode_event(assignment.task.id, assignment.task.topic, assignment.task.body,
+                             assignment.sequence, assignment.published_at);
+  if (!event) return {.outcome = Outcome::dead(event.error().message)};
+  const Result<void> taken = take(std::move(*event));
+  if (taken) return {.outcome = Outcome::completed()};
+  const Error& error = taken.error();
+  return {.outcome = error.code == Code::invalid_input ? Outcome::dead(error.message)
+                                                       : Outcome::failed(error.message)};
+}
+
+Result<void> FlowTurn::take(core::FlowEvent event) {
+  bool placed = false;
+  for (int tries = 0; tries < kTries; ++tries) {
+    auto known = find(event);
+    if (!known) return known.error();
+    if (!*known) return {};
+    core::RunState& state = (*known)->state;
+    auto definition = book_.definition(event.workflow, state.version);
+    if (!definition) return definition.error();
+    // Anybody may send any signal: only those that are waited for are kept.
+    if (event.kind == Kind::signal && !core::awaits(**definition, event.signal)) return {};
+    if (!placed)
+      if (auto done = place_value(**definition, event); !done) return done;
+    placed = true;
+    const bool changed = core::fold(state, event) || !(*known)->revision;
+    if (changed) {
+      auto written = book_.write(state, (*known)->revision);
+      if (!written) return written.error();
+      if (!written->written) continue;
+    }
+    return act(**definition, state, event);
+  }
+  return Error{.code = Code::store_unavailable,
+               .message = "others keep writing the facts of run '" + event.run +
+                          "'; the event is handled again",
+               .retryable = true};
+}
+
+Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
+  auto known = book_.run(event.run);
+  if (!known || *known) return known;
+  KnownRun begun;
+  if (event.kind == Kind::started) {
+    core::fold(begun.state, event);
+    return std::optional(std::move(begun));
+  }
+  auto started = log_.find(event.run + ".started");
+  if (!started) return started.error();
+  if (!*started) return std::optional<KnownRun>{};
+  core::fold(begun.state, **started);
+  return std::optional(std::move(begun));
+}
+
+Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core::FlowEvent& event) {
+  if (event.kind == Kind::ended) {  // it follows from the facts
+    event.value_place.reset();
+    return {};
+  }
+  if (event.kind != Kind::step || event.outcome != core::StepOutcome::completed) return {};
+  if (event.value_place) {
+    const core::FlowPlace& place = *event.value_place;
+    const store::Address at{
+        .kind = place.key.empty() ? store::Address::Kind::entry : store::Address::Kind::task,
+        .queue = place.queue,
+        .key = place.key,
+        .sequence = place.sequence};
+    auto stored = std::move(store_.get(std::span(&at, 1)).front());
+    if (!stored) return stored.error();
+    if (!*stored || !(*stored)->record.result)
+      return Error{.code = Code::invalid_input,
+                   .message = "the output of step '" + event.step + "' of run '" + event.run +
+                              "' is not in queue '" + place.queue + "' any more"};
+    event.value = encoding::output_json(*(*stored)->record.result);
+    event.value_place.reset();
+  }
+  if (event.value.size() <= most_kept(definition)) return {};
+  event.elsewhere = true;
+  return book_.put_value(FlowBook::value_key(event.run, event.step, event.n),
+                         std::exchange(event.value, {}));
+}
+
+Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::RunState& state,
+                           const core::FlowEvent& event) {
+  const bool goes_on = core::end_of(state) == nullptr;
+  if (event.kind == Kind::retried && goes_on) {
+    if (auto settled = book_.settle_key(state, false); !settled) return settled;
+  }
+  auto whole = book_.whole(state);
+  if (!whole) return whole.error();
+  const core::Judge judge = encoding::judge();
+  return acts_.perform(definition, *whole, core::plan(definition, *whole, event, judge));
+}
+
+}  // namespace once::engine

@@ -1,0 +1,56 @@
+#include "engine/task_row.h"
+
+#include "core/names.h"
+#include "encoding/step_headers.h"
+
+namespace once::engine {
+
+Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence sequence,
+                                         const Queue& queue) {
+  store::Row before;
+  before.entry.sequence = {sequence.value - 1};
+  before.queue = queue.name;
+  auto page = store.rows({.queue = queue.name}, &before, 1);
+  if (!page) return page.error();
+  if (page->rows.empty() || page->rows.front().entry.sequence != sequence)
+    return std::optional<store::Row>{};
+  return std::optional(std::move(page->rows.front()));
+}
+
+Result<std::optional<store::Row>> row_of(store::Store& store, const store::Entry& entry,
+                                         const Queue& queue) {
+  const bool takes = !queue.ledger && queue.stream.empty() &&
+                     core::matches(queue.topic, entry.topic) &&
+                     entry.sequence.value >= queue.from.value_or(0);
+  if (!takes) return std::optional<store::Row>{};
+  auto row = row_at(store, entry.sequence, queue);
+  if (row && *row) (*row)->entry.headers = entry.headers;
+  return row;
+}
+
+store::Address address_of(const store::Row& row) {
+  return {.kind = row.own ? store::Address::Kind::entry : store::Address::Kind::task,
+          .queue = row.queue,
+          .key = row.key,
+          .sequence = row.entry.sequence};
+}
+
+Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                       const store::Row& row, const std::string& by, const std::string& why) {
+  store::Address at = address_of(row);
+  if (!row.stored && !queue.key.empty()) at.kind = store::Address::Kind::entry;
+  core::Cancel command{.sequence = row.entry.sequence,
+                       .digest = row.entry.digest,
+                       .nonce = {},
+                       .by = by,
+                       .why = why};
+  scheduler.random_bytes(command.nonce.bytes.data(), command.nonce.bytes.size());
+  command.order = row.order;
+  if (queue.stream.empty())
+    if (const auto step = encoding::read_step(row.entry.headers, queue.name))
+      command.reply = encoding::reply_to(*step);
+  Scribe scribe(store, core::policy_of(queue));
+  return scribe.write({.at = std::move(at), .known = row.stored, .command = std::move(command)});
+}
+
+}  // namespace once::engine

@@ -1,0 +1,28 @@
+// One task in one queue, as the store lists it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/scheduler.h"
+#include "engine/scribe.h"
+
+namespace once::engine {
+
+// What the queue holds at that sequence; none: it does not have it.
+Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence sequence,
+                                         const Queue& queue);
+// How an entry of the log stands in the queue, with its headers; none: the queue does not take it.
+Result<std::optional<store::Row>> row_of(store::Store& store, const store::Entry& entry,
+                                         const Queue& queue);
+
+// Where its record lies.
+store::Address address_of(const store::Row& row);
+
+// Cancels it, or asks whoever runs it to end. A retryable Code::wrong_state: a worker came to it
+// between the look and the write; look again. A task that was never looked at gets a record of its own
+// where keys are made by a template: its key may belong to an earlier task that is still to run.
+Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                       const store::Row& row, const std::string& by, const std::string& why);
+
+}  // namespace once::engine
