@@ -3,6 +3,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 SEEDS ?= 1000000
+FROM ?= 1
 BENCH_ROUNDS ?= 3
 BENCH_TASKS ?= 50000
 
@@ -85,12 +86,13 @@ chaos:
 	@ONCE_BIN=$(CURDIR)/build/release/once ONCE_CHILD=$(CURDIR)/build/release/tests/crash_tests \
 		tests/system/nats_chaos.py $(CHAOS_FLAGS)
 
-# A million seeds of the simulator on all cores; FROM is the first one.
+# A million seeds of the simulator on all cores; FROM is the first one. SIMULATE_FLAGS=--flows has workflows in
+# every one of them: then 20,000 are as much (SEEDS).
 simulate:
 	@tools/setup build test
 	@cmake --preset release -DONCE_BUILD_TESTS=ON
 	@cmake --build build/release -j $(JOBS) --target once_sim
-	@tools/simulate build/release/once-sim $(SEEDS) $(FROM)
+	@tools/simulate build/release/once-sim $(SEEDS) $(FROM) $(SIMULATE_FLAGS)
 
 fuzz:
 	@tools/setup build fuzz

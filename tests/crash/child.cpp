@@ -13,9 +13,11 @@
 
 #include "api/open_store.h"
 #include "api/zone_impl.h"
+#include "engine/flow_runner.h"
 #include "engine/publisher.h"
 #include "engine/worker.h"
 #include "support/faulty_store.h"
+#include "support/order_flow.h"
 
 extern char** environ;
 
@@ -42,10 +44,20 @@ auto answered(Call call) {
   }
 }
 
-int work(store::Store& store, const Role& role) {
-  auto queues = answered([&] { return store.queues(); });
+int work(store::Store& store, const Role& role, engine::Worker::Until until,
+         engine::WorkerSettings settings) {
   const auto scheduler = engine::thread_scheduler();
-  engine::WorkerSettings settings{
+  for (const Queue& queue : answered([&] { return store.queues(); }))
+    if (queue.name == role.queue) settings.queue = queue;
+  settings.concurrency = static_cast<std::size_t>(role.concurrency);
+  settings.name = role.name + "-" + std::to_string(::getpid());
+  auto worker = answered([&] { return engine::Worker::make(store, *scheduler, settings); });
+  worker->run(until, {}).value();
+  return 0;
+}
+
+engine::WorkerSettings plain_tasks(const Role& role) {
+  return {
       .handler = [&](const engine::Assignment& assignment) -> engine::Report {
         if (role.dies == "before_effect") ::raise(SIGKILL);
         if (role.fails == "yes" && assignment.attempt == 1)
@@ -55,13 +67,35 @@ int work(store::Store& store, const Role& role) {
                     assignment.task.id + " " + std::to_string(assignment.attempt) + "\n");
         if (role.dies == "after_effect") ::raise(SIGKILL);
         return {.outcome = Outcome::completed()};
-      },
-      .concurrency = static_cast<std::size_t>(role.concurrency),
-      .name = "worker-" + std::to_string(::getpid())};
-  for (const Queue& queue : queues)
-    if (queue.name == role.queue) settings.queue = queue;
-  auto worker = answered([&] { return engine::Worker::make(store, *scheduler, settings); });
-  worker->run(engine::Worker::Until::empty, {}).value();
+      }};
+}
+
+// The steps of the workflow of order_flow.h.
+engine::Report take_step(store::Store& store, const Role& role, const engine::Assignment& a) {
+  using testing::StepEnd;
+  const testing::StepPlan& step = *testing::order_step(a.step);
+  while (testing::hangs(step, a.attempt) && !a.stop.stop_requested()) ::poll(nullptr, 0, 5);
+  if (a.stop.stop_requested()) return {.outcome = Outcome::unknown("stopped")};
+  const std::string_view input = a.task.body.text();
+  const bool retried =
+      answered([&] { return store.find(std::string(a.run) + ".retried.2"); }).has_value();
+  const StepEnd end = testing::end_of_attempt(step, a.attempt, input, retried);
+  if (end == StepEnd::failed) return {.outcome = Outcome::failed("as it should")};
+  if (end == StepEnd::dead) return {.outcome = Outcome::dead("the order is bad")};
+  append_line(role.effects, a.task.id + " " + std::to_string(a.attempt) + "\n");
+  const std::string value = testing::value_of(testing::number_from(step.id, input));
+  return {.outcome = Outcome::completed(Body::json(value).value())};
+}
+
+// Until no run is active.
+int run_flows(store::Store& store, const Role& role) {
+  const auto scheduler = engine::thread_scheduler();
+  auto runner = answered([&] {
+    return engine::FlowRunner::make(store, *scheduler,
+                                    {.concurrency = static_cast<std::size_t>(role.concurrency),
+                                     .name = "runner-" + std::to_string(::getpid())});
+  });
+  runner->run(engine::Worker::Until::empty, {}).value();
   return 0;
 }
 
@@ -160,7 +194,14 @@ int run_role(const std::vector<std::string>& words) {
         answered([&] { return api::open_store(role.database, {}); }), *plan);
     if (role.name == "stepper") return step(std::move(store), role);
     if (role.name == "person") return resolve(std::move(store), role);
-    if (role.name == "worker") return work(*store, role);
+    using Until = engine::Worker::Until;
+    if (role.name == "worker") return work(*store, role, Until::empty, plain_tasks(role));
+    if (role.name == "step_worker")
+      return work(*store, role, Until::stopped,
+                  {.handler = [&](const engine::Assignment& assignment) {
+                    return take_step(*store, role, assignment);
+                  }});
+    if (role.name == "runner") return run_flows(*store, role);
     if (role.name == "publisher") return publish(*store, role);
     if (role.name == "reader") return read(*store);
     return 91;

@@ -9,6 +9,15 @@ using engine::Assignment;
 using engine::Report;
 using Begun = engine::Steps::Begun;
 
+bool work_on(Process& process, const Assignment& a, Duration how_long) {
+  while (how_long > Duration{0} && !process.dead() && !a.stop.stop_requested()) {
+    const Duration piece = std::min(how_long, Duration{250});
+    process.sleep(piece);
+    how_long -= piece;
+  }
+  return !process.dead() && !a.stop.stop_requested();
+}
+
 Report Handlers::handle(const Assignment& a) {
   if (process_.dead()) return {.outcome = Outcome::unknown("dead")};
   witness_.started(process_, a);
@@ -24,7 +33,7 @@ Report Handlers::handle(const Assignment& a) {
 Outcome Handlers::outcome(const Assignment& a) {
   const bool hangs = rarely(0.05);
   const Duration how_long{hangs ? 20'000 : random().between(0, rarely(0.2) ? 9000 : 400)};
-  if (!work(a, how_long / 2)) return Outcome::unknown("stopped");
+  if (!work_on(process_, a, how_long / 2)) return Outcome::unknown("stopped");
   if (steps_ > 0) {
     const End end = run_steps(a);
     if (end == End::over) return Outcome::unknown("over");
@@ -38,17 +47,9 @@ Outcome Handlers::outcome(const Assignment& a) {
     return Outcome::unknown("dead");
   }
   if (rarely(0.04)) return Outcome::unknown("who knows");
-  if (!work(a, how_long / 2) && random().chance(0.5)) return Outcome::unknown("stopped");
+  if (!work_on(process_, a, how_long / 2) && random().chance(0.5))
+    return Outcome::unknown("stopped");
   return Outcome::completed();
-}
-
-bool Handlers::work(const Assignment& a, Duration how_long) {
-  while (how_long > Duration{0} && !process_.dead() && !a.stop.stop_requested()) {
-    const Duration piece = std::min(how_long, Duration{250});
-    process_.sleep(piece);
-    how_long -= piece;
-  }
-  return !process_.dead() && !a.stop.stop_requested();
 }
 
 Handlers::End Handlers::run_steps(const Assignment& a) {

@@ -7,6 +7,9 @@
 
 namespace once::sim {
 
+// Takes that long, or until it is to stop. False: it is, or its process is dead.
+bool work_on(Process& process, const engine::Assignment& assignment, Duration how_long);
+
 class Handlers {
  public:
   Handlers(Process& process, Witness& witness, const Queue& queue, int steps, const bool& calm)
@@ -19,8 +22,6 @@ class Handlers {
   enum class End { well, over, fails };
 
   Outcome outcome(const engine::Assignment& assignment);
-  // False: it is to end now, or its process is dead.
-  bool work(const engine::Assignment& assignment, Duration how_long);
   End run_steps(const engine::Assignment& assignment);
   End step(const engine::Assignment& assignment, const std::string& name);
   End run(const engine::Assignment& assignment, const std::string& name);

@@ -5,8 +5,11 @@
 namespace once::sim {
 namespace {
 
+using std::chrono::minutes;
 using std::chrono::seconds;
 using Way = WorkerPlan::Way;
+
+constexpr double kFlows = 0.02;  // of all seeds have workflows, too
 
 Duration millis(Random& random, std::int64_t low, std::int64_t high) {
   return Duration{random.between(low, high)};
@@ -62,9 +65,33 @@ Weather draw_weather(Random& random) {
           .forgotten = random.chance(0.1) ? 0.1 : 0};
 }
 
+// Steps are tried as often as they say themselves, whatever their queue says. Nobody decides about
+// them, and what ages here ages late: how a run ends is fixed.
+void add_flow(Random& random, Scenario& drawn) {
+  drawn.flow = draw_flow(random);
+  if (!drawn.publishers.empty()) drawn.flow->patient = false;
+  drawn.queues.push_back(
+      {.name = kOrderQueue,
+       .topic = testing::kOrderTopics,
+       .lease = millis(random, 1000, 6000),
+       .attempts = static_cast<int>(random.between(1, 2 * testing::kHopelessAttempts)),
+       .backoff = {millis(random, 50, 1500)}});
+  const std::size_t workers = static_cast<std::size_t>(random.between(1, 2));
+  for (std::size_t i = 0; i < workers; ++i)
+    drawn.workers.push_back({.queue = kOrderQueue,
+                             .concurrency = static_cast<std::size_t>(random.between(1, 3)),
+                             .way = i == 0
+                                        ? Way::until_stopped
+                                        : random.pick({Way::until_stopped, Way::one_at_a_time})});
+  drawn.longest_slow =
+      std::max({drawn.longest_slow, drawn.flow->lease * 3 / 2, drawn.queues.back().lease * 3 / 2});
+  drawn.ages = {.bodies = minutes{60}, .records = minutes{60}, .ids = std::chrono::hours{24}};
+  drawn.late = false;
+}
+
 }  // namespace
 
-Scenario draw_scenario(Random& random) {
+Scenario draw_scenario(Random& random, WithFlows flows) {
   Scenario drawn;
   const std::size_t queues = random.chance(0.3) ? 2 : 1;
   for (std::size_t i = 0; i < queues; ++i) drawn.queues.push_back(draw_queue(random, i));
@@ -94,6 +121,14 @@ Scenario draw_scenario(Random& random) {
   drawn.steps = random.chance(0.6) ? static_cast<int>(random.between(1, 3)) : 0;
   drawn.ages = {.bodies = seconds{240}, .records = seconds{240}, .ids = std::chrono::hours{24}};
   drawn.late = random.chance(0.2);
+  if (flows == WithFlows::sometimes && !random.chance(kFlows)) return drawn;
+  if (flows == WithFlows::always && random.chance(0.8)) {  // nothing but them
+    drawn.queues.clear();
+    drawn.publishers.clear();
+    drawn.workers.clear();
+    drawn.person = false;
+  }
+  add_flow(random, drawn);
   return drawn;
 }
 

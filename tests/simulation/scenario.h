@@ -6,6 +6,7 @@
 
 #include "once/task.h"
 #include "once/view.h"
+#include "simulation/flow_plan.h"
 #include "simulation/random.h"
 #include "simulation/sim_store.h"
 
@@ -41,8 +42,10 @@ struct Scenario {
   int steps = 0;     // of the tasks that have any, at most
   Retention ages{};
   bool late = false;  // see what is left when everything has aged
+  std::optional<FlowPlan> flow{};
 };
 
-Scenario draw_scenario(Random& random);
+enum class WithFlows { sometimes, always };
+Scenario draw_scenario(Random& random, WithFlows flows);
 
 }  // namespace once::sim

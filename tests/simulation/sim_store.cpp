@@ -213,8 +213,13 @@ std::vector<Result<T>> SimStore::write_batch(std::string_view what, std::span<co
 // --- Log ------------------------------------------------------------------------------------
 
 std::vector<Result<store::Appended>> SimStore::append(std::span<const store::Append> items) {
-  return write_batch<store::Appended>(
-      "append", items, [&zone = zone_](auto some) { return zone.inner->append(some); });
+  return write_batch<store::Appended>("append", items, [&zone = zone_](auto some) {
+    auto answers = zone.inner->append(some);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      if (answers[i] && answers[i]->verdict == core::AppendVerdict::accepted)
+        zone.witness->appended(some[i]);
+    return answers;
+  });
 }
 
 Result<std::vector<store::Entry>> SimStore::read(core::Sequence after, std::size_t limit,

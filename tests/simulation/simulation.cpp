@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "api/zone_impl.h"
+#include "core/names.h"
+#include "simulation/flow_handlers.h"
 #include "simulation/handlers.h"
 
 namespace once::sim {
@@ -22,11 +24,22 @@ Task task_of(const Publication& publication, Time now) {
   return task;
 }
 
+// The queue of events as runners make it, with a lease that is over sooner.
+Queue events_queue(const FlowPlan& plan) {
+  return {.name = std::string(core::kFlowQueue),
+          .topic = "$once.flow.>",
+          .lease = plan.lease,
+          .attempts = 1'000'000,
+          .backoff = {milliseconds{200}, seconds{1}, seconds{5}},
+          .in_doubt = InDoubt::retry,
+          .window = 8};
+}
+
 }  // namespace
 
-Simulation::Simulation(std::uint64_t seed, Trace::Detail detail)
+Simulation::Simulation(std::uint64_t seed, Trace::Detail detail, WithFlows flows)
     : world_(seed, detail),
-      scenario_(draw_scenario(world_.random())),
+      scenario_(draw_scenario(world_.random(), flows)),
       zone_(world_, scenario_.store_speed),
       witness_(world_, zone_, scenario_.queues) {
   zone_.witness = &witness_;
@@ -35,14 +48,19 @@ Simulation::Simulation(std::uint64_t seed, Trace::Detail detail)
   zone_.longest_slow = scenario_.longest_slow;
   for (const Queue& queue : scenario_.queues) static_cast<void>(zone_.inner->add_queue(queue));
   static_cast<void>(zone_.inner->set_retention(scenario_.ages));
+  if (!scenario_.flow) return;
+  static_cast<void>(zone_.inner->add_queue(events_queue(*scenario_.flow)));
+  flows_.emplace(world_, zone_, *scenario_.flow);
+  flow_parts_.emplace(world_, *scenario_.flow, *flows_, calm_);
+  witness_.set_flows(*flows_);
 }
 
 void Simulation::run() {
   for (std::size_t i = 0; i < scenario_.publishers.size(); ++i)
-    add_part("publisher" + std::to_string(i),
-             [this, i](Part& part, Process& process, SimStore& store) {
-               publish(part, process, store, scenario_.publishers[i]);
-             });
+    add_part("publisher" + std::to_string(i), [this, i](Part& part, Process& process,
+                                                        SimStore& store) {
+      publish(part, process, store, scenario_.publishers[i]);
+    }).ends = true;
   for (std::size_t i = 0; i < scenario_.workers.size(); ++i)
     add_part("worker" + std::to_string(i), [this, i](Part&, Process& process, SimStore& store) {
       work(process, store, scenario_.workers[i]);
@@ -50,18 +68,44 @@ void Simulation::run() {
   if (scenario_.person)
     add_part("person",
              [this](Part&, Process& process, SimStore& store) { decide(process, store); });
+  if (flows_) add_flow_parts();
   storm();
   calm_down();
+  if (flows_ && !violation()) start_when_keys_are_kept();
   stop_all();
+  if (flows_ && !violation()) flows_->check_the_end();
   if (!violation()) witness_.check_the_end();
+  if (flows_ && !violation()) start_when_keys_expired();
   if (!violation() && scenario_.late) grow_old();
 }
 
 // --- Parts ----------------------------------------------------------------------------------
 
-void Simulation::add_part(std::string name, std::function<void(Part&, Process&, SimStore&)> life) {
+Simulation::Part& Simulation::add_part(std::string name,
+                                       std::function<void(Part&, Process&, SimStore&)> life) {
   parts_.push_back(std::make_unique<Part>(Part{.name = std::move(name), .life = std::move(life)}));
   begin(*parts_.back());
+  return *parts_.back();
+}
+
+void Simulation::add_flow_parts() {
+  const FlowPlan& plan = *scenario_.flow;
+  for (std::size_t i = 0; i < plan.runners; ++i)
+    add_part("runner" + std::to_string(i),
+             [this](Part&, Process& process, SimStore& store) { run_flows(process, store); });
+  for (std::size_t i = 0; i < plan.starters; ++i)
+    add_flow_part("starter" + std::to_string(i), &FlowParts::start);
+  add_flow_part("signaller", &FlowParts::signal);
+  if (plan.cancelled) add_flow_part("canceller", &FlowParts::cancel);
+  if (plan.retried) add_flow_part("retrier", &FlowParts::retry);
+}
+
+Simulation::Part& Simulation::add_flow_part(std::string name, Deed deed) {
+  Part& part = add_part(std::move(name), [this, deed](Part& me, Process& process, SimStore& store) {
+    me.done = ((*flow_parts_).*deed)(process, store);
+  });
+  part.ends = true;
+  return part;
 }
 
 void Simulation::begin(Part& part) {
@@ -132,10 +176,9 @@ bool Simulation::publish_some(Process& process, engine::Publisher& publisher,
   return true;
 }
 
-bool Simulation::publishers_done() const {
-  return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) {
-    return part->done || !part->name.starts_with("publisher");
-  });
+bool Simulation::all_done() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part->done || !part->ends; });
 }
 
 // --- Workers --------------------------------------------------------------------------------
@@ -144,16 +187,21 @@ void Simulation::work(Process& process, SimStore& store, const WorkerPlan& plan)
   const Queue& queue = *std::find_if(scenario_.queues.begin(), scenario_.queues.end(),
                                      [&](const Queue& each) { return each.name == plan.queue; });
   Handlers handlers(process, witness_, queue, scenario_.steps, calm_);
-  engine::WorkerSettings settings{
-      .queue = queue,
-      .handler = [&](const engine::Assignment& assignment) { return handlers.handle(assignment); },
-      .concurrency = plan.concurrency,
-      .name = process.name(),
-      .on_fenced =
-          [&](std::string_view id) {
-            if (!process.dead()) witness_.told_fenced(process, id);
-          },
-      .grace = Duration{500}};
+  std::optional<FlowHandlers> of_steps;
+  if (flows_ && plan.queue == kOrderQueue) of_steps.emplace(process, witness_, *flows_, calm_);
+  engine::WorkerSettings settings{.queue = queue,
+                                  .handler =
+                                      [&](const engine::Assignment& assignment) {
+                                        return of_steps ? of_steps->handle(assignment)
+                                                        : handlers.handle(assignment);
+                                      },
+                                  .concurrency = plan.concurrency,
+                                  .name = process.name(),
+                                  .on_fenced =
+                                      [&](std::string_view id) {
+                                        if (!process.dead()) witness_.told_fenced(process, id);
+                                      },
+                                  .grace = Duration{500}};
   if (plan.can_probe)
     settings.probe = [&](const engine::Assignment& assignment) {
       return handlers.probe(assignment);
@@ -179,6 +227,13 @@ Result<void> Simulation::drive(engine::Worker& worker, Process& process, WorkerP
   return {};
 }
 
+void Simulation::run_flows(Process& process, SimStore& store) {
+  auto runner = engine::FlowRunner::make(
+      store, process, {.concurrency = scenario_.flow->concurrency, .name = process.name()});
+  if (!runner) return;  // and another process tries
+  static_cast<void>((*runner)->run(engine::Worker::Until::stopped, process.stop().get_token()));
+}
+
 // --- People ---------------------------------------------------------------------------------
 
 void Simulation::decide(Process& process, SimStore&) {
@@ -196,6 +251,7 @@ void Simulation::decide(Process& process, SimStore&) {
 void Simulation::decide_about_one(Process& process, Zone& zone) {
   Random& random = world_.random();
   const Queue& queue = scenario_.queues[random.below(scenario_.queues.size())];
+  if (flows_ && queue.name == kOrderQueue) return;  // how steps end is fixed
   const auto page = zone_.inner->rows({.queue = queue.name}, nullptr, 1000);
   if (page->rows.empty()) return;
   std::vector<store::Row> rows;
@@ -302,10 +358,15 @@ void Simulation::calm_down() {
     static_cast<void>(zone_.inner->set_queue(queue, before));
   }
   world_.trace().note(world_.now(), "the world", "calms down", 0, [] { return ""; });
+  if (flows_ && scenario_.flow->patient) wait_long();
   const bool quiet = wait_for(
-      [&] { return publishers_done() && !deciding_ && zone_.quiet() && witness_.all_settled(); },
+      [&] {
+        return all_done() && !deciding_ && zone_.quiet() && witness_.all_settled() &&
+               (!flows_ || flows_->all_over());
+      },
       kLongEnough);
   if (quiet || violation()) return;
+  if (flows_) flows_->check_the_end();
   witness_.check_the_end();
   world_.broken("P4: the publishers do not come to an end, or a delivery is not taken");
 }
@@ -330,12 +391,43 @@ void Simulation::grow_old() {
       part->done = false;
       begin(*part);
     }
-    const bool done = wait_for([&] { return publishers_done(); }, kLongEnough);
+    const bool done = wait_for([&] { return all_done(); }, kLongEnough);
     if (done) static_cast<void>(wait_for([] { return false; }, seconds{2}));
     stop_all();
     if (violation()) return;
     witness_.check_after_ageing();
   }
+}
+
+// --- Runs that wait, and keys ---------------------------------------------------------------
+
+void Simulation::wait_long() {
+  static_cast<void>(wait_for([] { return false; }, minutes{1}));
+  zone_.clock->jump(scenario_.ages.bodies + scenario_.ages.records + seconds{1});
+  static_cast<void>(engine::Housekeeper::retire(*zone_.inner, [] { return false; }));
+  witness_.retired();
+  start_late();
+  flow_parts_->let_signals_come();
+}
+
+void Simulation::start_late() {
+  const Part& part = add_flow_part("latecomer", &FlowParts::start);
+  static_cast<void>(wait_for([&] { return part.done; }, kLongEnough));
+}
+
+void Simulation::start_when_keys_are_kept() {
+  const Duration left = flows_->keys_kept_until() - zone_.inner->now() - minutes{1};
+  if (left < Duration{0}) return;
+  zone_.clock->jump(left);
+  start_late();
+}
+
+void Simulation::start_when_keys_expired() {
+  zone_.clock->jump(scenario_.flow->flow.key_ttl + seconds{1});
+  flows_->keys_expired();
+  ending_ = false;
+  start_late();
+  stop_all();
 }
 
 bool Simulation::all_ended() const {

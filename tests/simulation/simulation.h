@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/flow_runner.h"
 #include "engine/publisher.h"
 #include "engine/worker.h"
+#include "simulation/flow_parts.h"
 #include "simulation/scenario.h"
 #include "simulation/witness.h"
 
@@ -17,7 +19,7 @@ namespace once::sim {
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, Trace::Detail detail);
+  Simulation(std::uint64_t seed, Trace::Detail detail, WithFlows flows);
 
   void run();
 
@@ -32,10 +34,15 @@ class Simulation {
     std::function<void(Part&, Process&, SimStore&)> life{};
     Process* process = nullptr;  // that plays it now
     int lives = 0;
+    bool ends = false;  // it is waited for
     bool done = false;  // nobody needs to play it any more
   };
 
-  void add_part(std::string name, std::function<void(Part&, Process&, SimStore&)> life);
+  Part& add_part(std::string name, std::function<void(Part&, Process&, SimStore&)> life);
+  void add_flow_parts();
+  // What one of those does who have to do with runs.
+  using Deed = bool (FlowParts::*)(Process&, store::Store&);
+  Part& add_flow_part(std::string name, Deed deed);
   void begin(Part& part);
   void publish(Part& part, Process& process, SimStore& store,
                const std::vector<Publication>& publications);
@@ -43,6 +50,7 @@ class Simulation {
   bool publish_some(Process& process, engine::Publisher& publisher, std::vector<Publication> some);
   void work(Process& process, SimStore& store, const WorkerPlan& plan);
   static Result<void> drive(engine::Worker& worker, Process& process, WorkerPlan::Way way);
+  void run_flows(Process& process, SimStore& store);
   void decide(Process& process, SimStore& store);
   void decide_about_one(Process& process, Zone& zone);
 
@@ -52,7 +60,13 @@ class Simulation {
   void stop_all();
   // Bodies go, then records; the ids are still known, and nothing runs again.
   void grow_old();
-  bool publishers_done() const;
+  // Runs wait for longer than anything is kept.
+  void wait_long();
+  // Somebody starts everything once more.
+  void start_late();
+  void start_when_keys_are_kept();
+  void start_when_keys_expired();
+  bool all_done() const;  // who is waited for
   bool all_ended() const;
   // Until it is so, looked at now and then.
   bool wait_for(const std::function<bool()>& so, Duration limit);
@@ -61,6 +75,8 @@ class Simulation {
   const Scenario scenario_;
   SimZone zone_;
   Witness witness_;
+  std::optional<FlowWitness> flows_;
+  std::optional<FlowParts> flow_parts_;
   bool calm_ = false;
   bool ending_ = false;
   std::vector<std::unique_ptr<Part>> parts_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/names.h"
 #include "engine/auditor.h"
+#include "simulation/flow_witness.h"
 
 namespace once::sim {
 namespace {
@@ -29,7 +31,10 @@ std::vector<core::Deed> new_deeds(const Record* before, const Record& now) {
   return {now.story.end() - static_cast<std::ptrdiff_t>(added), now.story.end()};
 }
 
-bool by_person(const core::Deed& deed) { return deed.by.starts_with("person"); }
+// Or by a run that a person had retried.
+bool by_person(const core::Deed& deed) {
+  return deed.by.starts_with("person") || deed.by == "workflow";
+}
 
 bool ordered_to_run(const core::Deed& deed) {
   return by_person(deed) &&
@@ -40,6 +45,13 @@ const core::Attempt* attempt(const Record& record, std::uint32_t number) {
   for (const core::Attempt& each : record.attempts)
     if (each.number == number) return &each;
   return nullptr;
+}
+
+// Who waited for it has been told, and nothing else was written.
+bool only_told(const Record& before, Record now) {
+  if (!before.reply_due || now.reply_due) return false;
+  now.reply_due = true;
+  return now == before;
 }
 
 std::string named(State state) { return std::string(to_string(state)); }
@@ -91,8 +103,13 @@ void Witness::answered(const Process& publisher, const std::string& id, int cont
 
 // --- The store ------------------------------------------------------------------------------
 
+void Witness::appended(const store::Append& item) {
+  if (flows_) flows_->appended(item);
+}
+
 void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Write how) {
   const Record& next = now.record;
+  if (core::own_queue(at.queue)) return flows_->wrote(by, at, now);
   if (at.kind == store::Address::Kind::entry) {
     world_.trace().note(world_.now(), by.name(), "sets aside", at.sequence.value, [&] {
       return at.queue + " #" + std::to_string(at.sequence.value) + " as " + named(next.state);
@@ -124,6 +141,13 @@ void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Wr
   if (before && now.revision <= before->revision)
     broken("P3: the revision of " + text(place) + " did not grow");
   const bool claim = is_claim(before ? &before->record : nullptr, next);
+  if (before && only_told(before->record, next)) {
+    before->record = next;
+    before->revision = now.revision;
+    return;
+  }
+  if (flows_ && at.queue == kOrderQueue && is_task)
+    flows_->wrote_step(at.key, before ? &before->record : nullptr, next, claim);
   if (before) check_lease(by, place, *before, now);
   if (is_task) {
     if (before) {
@@ -235,7 +259,7 @@ void Witness::check_ending(const Place& place, Seen& before, const Stored& now) 
         broken("P6: " + what + ", and nobody interrupted its worker");
       break;
     case Ending::timed_out:
-      if (queue(place.first).timeout == Duration{0})
+      if (queue(place.first).timeout == Duration{0} && !now.record.own)
         broken("P6: " + what + ", and its queue has no timeout");
       break;
     default: break;
@@ -274,7 +298,7 @@ void Witness::check_claim(const Process&, const Place& place, const Seen* before
   if (ordered) return;
   const bool probing = next.attempts.back().probing;
   const std::uint32_t allowed = core::policy_of(rules).attempts;
-  if (before->used >= allowed + (rules.in_doubt == InDoubt::probe ? 1 : 0))
+  if (!next.own && before->used >= allowed + (rules.in_doubt == InDoubt::probe ? 1 : 0))
     broken("P6: " + what + " is more than the queue allows");
   const core::Attempt* const last = attempt(next, prior.claims);
   if (!last || !core::without_verdict(last->ending)) return;
@@ -312,8 +336,9 @@ void Witness::check_steps(const Place& place, const Seen* before, const Record& 
 
 void Witness::check_entry_record(const store::Address& at, const Record& now) {
   const std::string what = "#" + std::to_string(at.sequence.value) + " in " + at.queue;
-  if (own_.contains({at.queue, at.sequence.value}) &&
-      own_[{at.queue, at.sequence.value}].record.state != State::dead)
+  const auto known = own_.find({at.queue, at.sequence.value});
+  if (known != own_.end() && known->second.record.state != State::dead &&
+      !only_told(known->second.record, now))
     broken("P4: " + what + " was set aside and was written again");
   for (const auto& [place, seen] : records_)
     if (place.first == at.queue && seen.record.sequence == at.sequence)
@@ -324,6 +349,7 @@ void Witness::check_entry_record(const store::Address& at, const Record& now) {
 void Witness::acknowledged(const Process& by, const std::string& queue, core::Sequence sequence) {
   world_.trace().note(world_.now(), by.name(), "acknowledges", sequence.value,
                       [&] { return queue + " #" + std::to_string(sequence.value); });
+  if (core::own_queue(queue)) return;
   if (const auto own = own_.find({queue, sequence.value}); own != own_.end()) return;
   for (const auto& [place, seen] : records_) {
     if (place.first != queue || seen.record.sequence != sequence) continue;

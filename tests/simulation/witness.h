@@ -14,6 +14,8 @@
 
 namespace once::sim {
 
+class FlowWitness;
+
 class Witness {
  public:
   Witness(World& world, SimZone& zone, std::vector<Queue> queues);
@@ -26,6 +28,10 @@ class Witness {
 
   // --- The store ----------------------------------------------------------------------------
 
+  // Who sees to the records of workflows, where there are any.
+  void set_flows(FlowWitness& flows) { flows_ = &flows; }
+
+  void appended(const store::Append& item);
   enum class Write { swap, claim };  // claim: decided and written in one step
   void wrote(Process& by, const store::Address& at, const store::Stored& now, Write how);
   // A delivery is about to be answered as done with, without a write.
@@ -129,6 +135,7 @@ class Witness {
 
   World& world_;
   SimZone& zone_;
+  FlowWitness* flows_ = nullptr;
   std::map<std::string, Queue> queues_;
   std::map<std::string, Published> published_;                 // by id
   std::map<Place, Seen> records_;                              // of tasks, by key

@@ -1,0 +1,30 @@
+// What the tasks of a workflow's steps do: as the table says (order_flow.h), by step and attempt. Their
+// processes die over it as any others.
+#pragma once
+
+#include "engine/assignment.h"
+#include "simulation/flow_witness.h"
+#include "simulation/witness.h"
+
+namespace once::sim {
+
+class FlowHandlers {
+ public:
+  FlowHandlers(Process& process, Witness& witness, const FlowWitness& flows, const bool& calm)
+      : process_(process), witness_(witness), flows_(flows), calm_(calm) {}
+
+  engine::Report handle(const engine::Assignment& assignment);
+
+ private:
+  Outcome outcome(const engine::Assignment& assignment);
+  bool rarely(double probability) {
+    return !calm_ && process_.world().random().chance(probability);
+  }
+
+  Process& process_;
+  Witness& witness_;
+  const FlowWitness& flows_;
+  const bool& calm_;
+};
+
+}  // namespace once::sim
