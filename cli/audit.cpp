@@ -134,6 +134,11 @@ void print_json(Session& session, const Audit& audit, const Request& request) {
   session.out.line(discrepancies_json(audit));
 }
 
+std::string queue_text(const AuditLine& line) {
+  if (line.queue.empty()) return "(unrouted)";
+  return line.queue == "once-runs" ? "(runs)" : line.queue;  // where workflows keep them
+}
+
 class AuditTable {
  public:
   AuditTable(const Audit& audit, const Request& request) : audit_(audit), request_(request) {
@@ -147,9 +152,8 @@ class AuditTable {
     if (audit_.lines.empty()) return "no tasks\n";
     Table table(columns());
     for (const AuditLine& line : audit_.lines)
-      table.row(cells(style, period_text(line.period, request_.audit.by),
-                      line.queue.empty() ? "(unrouted)" : line.queue, line.totals,
-                      line.own ? Totals{} : line.totals));
+      table.row(cells(style, period_text(line.period, request_.audit.by), queue_text(line),
+                      line.totals, line.own ? Totals{} : line.totals));
     if (audit_.lines.size() > 1) table.row(cells(style, "all", "", sum_, priced_));
     return table.str(style) + reruns();
   }

@@ -27,6 +27,7 @@ void add_claim(CLI::App& root, Session& session);
 void add_renew(CLI::App& root, Session& session);
 void add_complete(CLI::App& root, Session& session);
 void add_fail(CLI::App& root, Session& session);
+void add_flow(CLI::App& root, Session& session);
 void add_canonical(CLI::App& root, Session& session);
 void add_audit(CLI::App& root, Session& session);
 void add_retention(CLI::App& root, Session& session);

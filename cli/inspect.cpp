@@ -1,5 +1,6 @@
-// once inspect ID: a task's whole story.
+// once inspect ID: a task's whole story, or how a run stands.
 #include "cli/commands.h"
+#include "cli/flow_print.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/story.h"
@@ -10,6 +11,12 @@ namespace {
 int inspect(Session& session, const std::string& id) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
+  auto run = zone->flows().show(id);
+  if (run) {
+    print_run(session, *run);
+    return kDone;
+  }
+  if (run.error().code != Code::not_found) return session.fail(run.error());
   auto task = zone->inspect(id);
   if (!task) return session.fail(task.error());
   tell_story(session, *task);
@@ -21,7 +28,8 @@ int inspect(Session& session, const std::string& id) {
 void add_inspect(CLI::App& root, Session& session) {
   auto* app = add_command(root, "inspect", "Tell a task's whole story");
   auto id = std::make_shared<std::string>();
-  add_needed(*app, "ID", *id, "The task's id; of a ledger alone or a stream of others, the key");
+  add_needed(*app, "ID", *id,
+             "The task's id, or a run's; of a ledger alone or a stream of others,\nthe key");
   add_example(*app, "Example:\n  once inspect order-17");
   when_given(
       *app, [&session, id] { session.command = [&session, id] { return inspect(session, *id); }; });

@@ -39,17 +39,6 @@ std::string json_of(const LogEntry& entry) {
 }
 
 // Cut to the terminal's width; elsewhere nothing is cut.
-std::string cut(std::string_view text, std::size_t width) {
-  if (width == 0 || display_width(text) <= width) return std::string(text);
-  std::string out;
-  for (std::size_t shown = 1; shown < width; ++shown) {
-    const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
-    out += text.substr(0, length);
-    text.remove_prefix(length);
-  }
-  return out + "…";
-}
-
 std::string for_people(const LogEntry& entry, std::size_t width) {
   std::string body = "(retired)";
   if (entry.body) {

@@ -31,7 +31,7 @@ class HelpFormatter : public CLI::Formatter {
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string usage = CLI::Formatter::make_usage(app, std::move(name));
-    if (takes_program(app->get_name())) {
+    if (takes_program(*app)) {
       usage.erase(usage.find_last_not_of('\n') + 1);
       usage += " -- CMD ARGS...\n";
     }
@@ -76,6 +76,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_renew(app, session);
   add_complete(app, session);
   add_fail(app, session);
+  add_flow(app, session);
   add_canonical(app, session);
   add_audit(app, session);
   add_retention(app, session);
@@ -110,7 +111,7 @@ std::optional<int> parse(CLI::App& app, Session& session, std::vector<std::strin
     const auto option = unknown_option(app, before);
     return session.usage(option ? no_such_option(app, *option) : unknown_command(app, *word));
   }
-  if (word && takes_program(*word)) {
+  if (word && takes_program(*app.get_subcommand(*word))) {
     if (dashes != arguments.end()) session.program.assign(dashes + 1, arguments.end());
     arguments = before;
   }

@@ -126,7 +126,7 @@ HttpAnswer MetricsPort::answer(std::string_view path) {
 
 HttpAnswer MetricsPort::metrics() {
   if (!watched_) return plain(503, without_);
-  const WorkerMetrics counts = watched_->subject.worker.metrics();
+  const WorkerMetrics counts = watched_->subject.metrics();
   Families families = worker_families(counts, watched_->store_up(counts));
   if (const auto status = watched_->look.get()) {
     for (Family& family : status_families(*status)) families.push_back(std::move(family));
@@ -139,7 +139,7 @@ HttpAnswer MetricsPort::health() {
   if (watched_->subject.ending.stop_requested()) {
     return plain(503, "ending: running tasks finish, nothing new is claimed");
   }
-  const WorkerMetrics counts = watched_->subject.worker.metrics();
+  const WorkerMetrics counts = watched_->subject.metrics();
   if (watched_->store_up(counts)) return plain(200, "ok");
   const std::lock_guard lock(trouble_mutex_);
   return plain(

@@ -3,6 +3,7 @@
 // is away delays neither.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,7 +25,7 @@ class MetricsPort {
   // Whom to tell about. All of it outlives the Watch.
   struct Subject {
     const Zone& zone;
-    const Worker& worker;
+    std::function<WorkerMetrics()> metrics{};
     Duration lease{};          // of its queue
     std::stop_token ending{};  // nothing new is claimed any more
   };

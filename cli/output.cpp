@@ -47,6 +47,15 @@ bool Output::reader_left() const {
 
 bool Output::is_terminal() const { return ::isatty(fd_) == 1; }
 
+std::string repainted(std::string_view block) {
+  std::string out = "\x1b[H";
+  for (char c : block) {
+    if (c == '\n') out += "\x1b[K";
+    out += c;
+  }
+  return out + "\x1b[J";
+}
+
 std::size_t terminal_width(int fd) {
   winsize size{};
   if (::isatty(fd) != 1) return 0;

@@ -28,6 +28,9 @@ class Output {
   int error_ = 0;
 };
 
+// `block` over what was painted before, without the flicker of clearing first.
+std::string repainted(std::string_view block);
+
 // Columns of the terminal behind `fd`; zero: not a terminal.
 std::size_t terminal_width(int fd);
 

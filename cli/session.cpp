@@ -89,10 +89,15 @@ JsonLine& add_error(JsonLine& line, const Error& error) {
       .boolean("in_doubt", error.in_doubt);
   if (error.conflict) {
     const Conflict& conflict = *error.conflict;
-    line.text("id", conflict.id)
-        .number("sequence", conflict.sequence)
-        .text("digest", conflict.digest)
-        .text("given_digest", conflict.given_digest);
+    if (conflict.key.empty()) {
+      line.text("id", conflict.id);
+    } else {
+      line.text("run", conflict.id).text("key", conflict.key);
+    }
+    if (conflict.sequence > 0) line.number("sequence", conflict.sequence);
+    if (!conflict.digest.empty()) {
+      line.text("digest", conflict.digest).text("given_digest", conflict.given_digest);
+    }
     if (conflict.differs) {
       std::vector<std::string> paths;
       for (const std::string& path : *conflict.differs) paths.push_back(json_string(path));

@@ -46,15 +46,6 @@ void print_json(Session& session, const Status& status) {
   session.out.line(JsonLine{}.number("unrouted", status.unrouted).str());
 }
 
-// To the second from a minute on, so that the column is quiet.
-std::string age_text(const std::optional<Duration>& age) {
-  using namespace std::chrono;
-  if (!age) return "-";
-  if (*age < seconds{1}) return "<1s";
-  if (*age < hours{48}) return format_duration(floor<seconds>(*age));
-  return format_duration(floor<hours>(*age));
-}
-
 // Columns of states that hardly occur are left out while they are empty.
 std::vector<State> shown_states(const Status& status) {
   std::vector<State> shown;
@@ -91,7 +82,7 @@ std::string for_people(const Status& status, const Style& style) {
         cells.emplace_back(std::move(text), std::move(styled));
       }
       cells.emplace_back(fmt::format("{}", queue.workers));
-      cells.emplace_back(age_text(queue.oldest_waiting));
+      cells.emplace_back(queue.oldest_waiting ? age_text(*queue.oldest_waiting) : "-");
       table.row(std::move(cells));
     }
     out += table.str(style);
@@ -101,16 +92,6 @@ std::string for_people(const Status& status, const Style& style) {
                        status.unrouted == 1 ? "its" : "their");
   }
   return out;
-}
-
-// Over what was there before, without the flicker of clearing first.
-std::string repaint(const std::string& block) {
-  std::string out = "\x1b[H";
-  for (char c : block) {
-    if (c == '\n') out += "\x1b[K";
-    out += c;
-  }
-  return out + "\x1b[J";
 }
 
 int status(Session& session, bool watch) {
@@ -131,7 +112,7 @@ int status(Session& session, bool watch) {
     } else {
       const std::string block = for_people(*now, session.style());
       if (!first && !paint) session.out.line("");
-      session.out.write(paint ? repaint(block) : block);
+      session.out.write(paint ? repainted(block) : block);
     }
     if (!watch) return kDone;
     if (!session.out.flush() || signals->wait(std::chrono::seconds{1}) ||

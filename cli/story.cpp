@@ -75,6 +75,15 @@ std::string json_of(const QueueView& queue) {
 // A key of a ledger alone has no entry in the log.
 bool in_log(const TaskView& task) { return task.entry.sequence != 0; }
 
+// Of a workflow's task: its run and its step. Their headers are Once's own, nobody else can give them.
+constexpr std::string_view kOwnHeader = "Once-";
+std::string header_of(const LogEntry& entry, const std::string& name) {
+  const auto found = entry.headers.find(name);
+  return found == entry.headers.end() ? "" : found->second;
+}
+std::string run_of(const LogEntry& entry) { return header_of(entry, "Once-Run"); }
+std::string step_of(const LogEntry& entry) { return header_of(entry, "Once-Step"); }
+
 std::string json_of(const TaskView& task) {
   JsonLine line;
   line.text("id", task.entry.id);
@@ -85,6 +94,8 @@ std::string json_of(const TaskView& task) {
         .time("published_at", task.entry.published_at)
         .time_if("not_before", task.entry.not_before)
         .time_if("expires", task.entry.expires);
+    if (const std::string run = run_of(task.entry); !run.empty())
+      line.text("run", run).text("step", step_of(task.entry));
   } else {
     line.null("topic").null("sequence").null("digest").null("published_at");
   }
@@ -146,7 +157,12 @@ class Story {
       row("duplicates",
           fmt::format("published {} more with the same content", counted(duplicates, "time")));
     }
+    if (const std::string run = run_of(entry); !run.empty()) {
+      row("run", printable(run));
+      row("step", printable(step_of(entry)));
+    }
     for (const auto& [name, value] : entry.headers) {
+      if (name.starts_with(kOwnHeader)) continue;
       row("header", fmt::format("{}={}", printable(name), printable(value)));
     }
     row("body", entry.body ? body_text(*entry.body) : "(retired)");

@@ -54,24 +54,6 @@ std::string json_of(const ListItem& item, const Schedule& schedule) {
       .str();
 }
 
-// The last line of an error says most; the column stays narrow.
-std::string short_error(std::string_view error) {
-  constexpr std::size_t kWidth = 60;
-  while (!error.empty() && (error.back() == '\n' || error.back() == '\r')) error.remove_suffix(1);
-  if (const auto newline = error.rfind('\n'); newline != std::string_view::npos) {
-    error.remove_prefix(newline + 1);
-  }
-  std::string text;
-  std::size_t width = 0;
-  while (!error.empty()) {
-    if (++width > kWidth) return text + "…";
-    const std::size_t length = std::max<std::size_t>(utf8_length(error), 1);
-    text += printable(error.substr(0, length));
-    error.remove_prefix(length);
-  }
-  return text;
-}
-
 std::string time_or_dash(const std::optional<Time>& time) {
   return time ? format_time(*time) : "-";
 }

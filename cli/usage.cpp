@@ -85,7 +85,10 @@ std::optional<std::string> unknown_option(const CLI::App& app,
   return {};
 }
 
-bool takes_program(std::string_view command) { return command == "work" || command == "step"; }
+bool takes_program(const CLI::App& command) {
+  const std::string name = full_name(command);
+  return name == "once work" || name == "once step";
+}
 
 std::vector<std::string> with_empty_values(std::vector<std::string> arguments) {
   std::vector<std::string> out;
@@ -164,7 +167,7 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error) {
       return no_such_option(app, word.substr(0, word.find('=')));
     }
     if (!app.get_subcommands({}).empty()) return unknown_command(app, word);
-    if (takes_program(app.get_name())) {
+    if (takes_program(app)) {
       return fmt::format("the program to run comes after `--`: once {} ... -- {}; see {} --help",
                          app.get_name(), printable(word), name);
     }

@@ -22,7 +22,7 @@ std::optional<std::string> unknown_option(const CLI::App& app,
                                           const std::vector<std::string>& arguments);
 
 // Commands that run a program, which follows `--`.
-bool takes_program(std::string_view command);
+bool takes_program(const CLI::App& command);
 
 // `--id=` as two words: the parser would take the next word for the value.
 std::vector<std::string> with_empty_values(std::vector<std::string> arguments);

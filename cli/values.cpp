@@ -48,6 +48,13 @@ std::optional<Duration> parse_duration(std::string_view text) {
 
 std::string format_duration(Duration duration) { return duration_text(duration); }
 
+std::string age_text(Duration age) {
+  using namespace std::chrono;
+  if (age < seconds{1}) return "<1s";
+  if (age < hours{48}) return format_duration(floor<seconds>(age));
+  return format_duration(floor<hours>(age));
+}
+
 Time now() { return std::chrono::floor<Duration>(std::chrono::system_clock::now()); }
 
 std::optional<Time> parse_time(std::string_view text) {
@@ -230,6 +237,26 @@ std::string printable(std::string_view text) {
     text.remove_prefix(character.size());
   }
   return out;
+}
+
+std::string cut(std::string_view text, std::size_t width) {
+  if (width == 0 || display_width(text) <= width) return std::string(text);
+  std::string out;
+  for (std::size_t shown = 1; shown < width; ++shown) {
+    const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
+    out += text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out + "…";
+}
+
+std::string short_error(std::string_view error) {
+  constexpr std::size_t kWidth = 61;
+  while (!error.empty() && (error.back() == '\n' || error.back() == '\r')) error.remove_suffix(1);
+  if (const auto newline = error.rfind('\n'); newline != std::string_view::npos) {
+    error.remove_prefix(newline + 1);
+  }
+  return cut(printable(error), kWidth);
 }
 
 }  // namespace once::cli

@@ -15,6 +15,9 @@ namespace once::cli {
 std::optional<Duration> parse_duration(std::string_view text);
 std::string format_duration(Duration duration);
 
+// To the second, and from two days on to the hour, so that a column of them is quiet.
+std::string age_text(Duration age);
+
 // The machine's clock. In milliseconds: far years do not fit into its own nanoseconds.
 Time now();
 // RFC 3339, or a date alone, which is its midnight in UTC.
@@ -44,5 +47,10 @@ std::size_t display_width(std::string_view text);
 // For a terminal: control characters and what is not UTF-8 are shown as escapes, so that a task's
 // text cannot move the cursor. One line.
 std::string printable(std::string_view text);
+
+// At most so many columns, the last an ellipsis when something is missing; zero: everything.
+std::string cut(std::string_view text, std::size_t width);
+// The last line of an error, which says most, for a narrow column.
+std::string short_error(std::string_view error);
 
 }  // namespace once::cli

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <thread>
 
 #include "cli/commands.h"
-#include "cli/json_line.h"
-#include "cli/metrics_port.h"
 #include "cli/options.h"
 #include "cli/queue_definition.h"
 #include "cli/session.h"
-#include "cli/signals.h"
 #include "cli/values.h"
+#include "cli/working.h"
 
 namespace once::cli {
 namespace {
@@ -39,55 +36,6 @@ Result<void> rehearse(Queue queue, const Program& program, const WorkerOptions& 
   return {};
 }
 
-// A store that is away is waited for, until a signal comes; that is the answer then.
-Result<Zone> open_patiently(const Session& session, Signals& signals, Missing missing) {
-  constexpr Duration kAway{1'000};
-  for (bool told = false;; told = true) {
-    auto zone = session.open(missing, Stays::longer);
-    if (zone || !away(zone.error())) return zone;
-    if (!told) session.hint(zone.error().message + "; trying again until it answers");
-    if (signals.wait(kAway)) return zone;
-  }
-}
-
-// Turns signals into a drain, then an interruption, for as long as it lives.
-class Stopper {
- public:
-  Stopper(Session& session, Signals& signals, Worker& worker)
-      : signals_(signals), thread_([this, &session, &worker](std::stop_token ended) {
-          for (int count = 0; !ended.stop_requested();) {
-            if (!signals_.wait()) continue;
-            if (++count == 1) {
-              drain_.request_stop();
-              session.hint("draining: running tasks finish; a second signal ends them");
-            } else {
-              session.hint("ending the running programs now; their tasks are given back");
-              worker.interrupt();
-            }
-          }
-        }) {}
-  ~Stopper() {
-    thread_.request_stop();
-    signals_.wake();
-  }
-  std::stop_token drain() const { return drain_.get_token(); }
-
- private:
-  Signals& signals_;
-  std::stop_source drain_;
-  std::jthread thread_;  // last: it uses the others
-};
-
-// At once, because who asked for any free port waits for it.
-void tell_port(Session& session, std::uint16_t port) {
-  if (session.json) {
-    session.out.line(JsonLine{}.number("metrics_port", port).str());
-    session.out.flush();
-  } else {
-    session.hint(fmt::format("metrics on http://127.0.0.1:{0}/metrics, health on /healthz", port));
-  }
-}
-
 // A probe and a policy that do not go together are no mistake, but seldom meant.
 void hint_at_policy(const Session& session, const Zone& zone, const Options& options) {
   const auto queue = existing_queue(zone, options.queue);
@@ -109,22 +57,6 @@ void hint_at_policy(const Session& session, const Zone& zone, const Options& opt
         fmt::format("queue {0} has the policy {1}, which asks no probe (once queue set {0} "
                     "--in-doubt probe)",
                     queue->name, to_string(queue->in_doubt)));
-  }
-}
-
-// What a person has to look at, now that no worker will.
-void hint_at_leftovers(Session& session, const Zone& zone, const std::string& name) {
-  const auto status = zone.status();
-  if (!status) return;
-  for (const QueueStatus& queue : status->queues) {
-    if (queue.queue.name != name) continue;
-    if (const auto held = queue.tasks.at(State::in_doubt); held > 0) {
-      session.hint(
-          fmt::format("{} held in doubt: once doubt list --queue {}", counted(held, "task"), name));
-    }
-    if (const auto dead = queue.tasks.at(State::dead); dead > 0) {
-      session.hint(fmt::format("{} dead: once dead list --queue {}", counted(dead, "task"), name));
-    }
   }
 }
 
@@ -155,30 +87,21 @@ int work(Session& session, const Options& options) {
   const WorkerOptions worker_options{
       .concurrency = static_cast<int>(options.concurrency.value_or(1)),
       .name = options.worker.value_or(""),
-      .on_store =
-          [&session, &port](const std::optional<Error>& trouble) {
-            if (port) port->heard(trouble);
-            session.hint(trouble ? trouble->message + "; trying again until it answers"
-                                 : "the store answers again");
-          },
-      .on_fenced =
-          [&session](std::string_view id) {
-            session.hint(
-                fmt::format("task {} was taken over or settled by another while this worker did "
-                            "not renew its lease; what happened here is not recorded",
-                            id));
-          }};
+      .on_store = tell_store(session, port),
+      .on_fenced = [&session](std::string_view id) {
+        session.hint(
+            fmt::format("task {} was taken over or settled by another while this worker did "
+                        "not renew its lease; what happened here is not recorded",
+                        id));
+      }};
   if (auto sound = rehearse(*queue, program, worker_options); !sound) {
     return session.fail(sound.error());
   }
 
   Signals signals;
-  if (options.metrics_port) {
-    auto opened = MetricsPort::open(static_cast<std::uint16_t>(*options.metrics_port));
-    if (!opened) return session.fail(opened.error());
-    port = std::move(*opened);
-    tell_port(session, port->port());
-  }
+  auto opened = open_port(session, options.metrics_port);
+  if (!opened) return session.fail(opened.error());
+  port = std::move(*opened);
   const bool adds = options.definition.delivers();
   auto zone = open_patiently(session, signals, adds ? Missing::create : Missing::refuse);
   if (!zone) return session.fail(zone.error());
@@ -198,12 +121,16 @@ int work(Session& session, const Options& options) {
                   counted(static_cast<std::uint64_t>(worker_options.concurrency), "task")));
   hint_at_policy(session, *zone, options);
 
-  Stopper stopper(session, signals, *worker);
+  Stopper stopper(session, signals, "draining: running tasks finish; a second signal ends them",
+                  [&] {
+                    session.hint("ending the running programs now; their tasks are given back");
+                    worker->interrupt();
+                  });
   std::optional<MetricsPort::Watch> watch;
   if (port) {
     const auto definition = existing_queue(*zone, options.queue);
     watch.emplace(*port, MetricsPort::Subject{.zone = *zone,
-                                              .worker = *worker,
+                                              .metrics = [&] { return worker->metrics(); },
                                               .lease = definition ? definition->lease : Duration{},
                                               .ending = stopper.drain()});
   }
@@ -229,10 +156,7 @@ void add_work(CLI::App& root, Session& session) {
   add_text(*app, "--probe", options->probe, "CMD",
            "Asked by /bin/sh, with the same input and environment, whether a task in\n"
            "doubt happened: exit 0 yes, 1 no, other unknown (--in-doubt probe)");
-  add_number(*app, "--metrics-port", options->metrics_port,
-             "Serve /metrics (Prometheus) and /healthz on this port of the\n"
-             "loopback; 0: any free one, which is said",
-             0, 65535);
+  add_metrics_port(*app, options->metrics_port);
   add_fixed_options(*app, options->definition);
   add_changeable_options(*app, options->definition);
   add_example(

@@ -122,7 +122,7 @@ struct Approved {
 };
 
 struct RunnerOptions {
-  int concurrency = 16;  // events that are handled at a time
+  int concurrency = 64;  // events that are handled at a time
   std::string name{};    // empty: host and process id
   // As in WorkerOptions.
   std::function<void(const std::optional<Error>&)> on_store{};

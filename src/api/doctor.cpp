@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/zone_impl.h"
+#include "api/stuck_runs.h"
 #include "engine/doctor.h"
 
 namespace once::inline v1 {
@@ -31,7 +31,12 @@ std::string_view open_window() {
 }
 
 Result<Diagnosis> Zone::doctor(const DoctorOptions& options) const {
-  return engine::diagnose(*impl_->store, options);
+  auto diagnosis = engine::diagnose(*impl_->store, options);
+  if (!diagnosis || !options.deep || !options.queue.empty()) return diagnosis;
+  if (auto looked = look_for_stuck_runs(*impl_, *diagnosis); !looked) return looked.error();
+  std::stable_sort(diagnosis->findings.begin(), diagnosis->findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
+  return diagnosis;
 }
 
 }  // namespace once::inline v1

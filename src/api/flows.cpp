@@ -101,7 +101,6 @@ Result<FlowAdded> Flows::add(const Workflow& workflow) {
 }
 
 Result<std::vector<FlowInfo>> Flows::list() const {
-  if (auto made = impl_->book.make_queues(); !made) return made.error();
   auto all = impl_->book.definitions();
   if (!all) return all.error();
   std::vector<FlowInfo> answer;

@@ -266,8 +266,7 @@ Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> a
                .sequence = last_of(state)};
   for (std::size_t i = 0; i < definition.steps.size(); ++i)
     view.steps.push_back(step_of(definition.steps[i], standing.steps[i], state));
-  if (view.info.state == RunPhase::completed)
-    if (auto output = encoding::run_output(definition, state)) view.output = body_of(*output);
+  if (view.info.state == RunPhase::completed) view.output = body_of(core::end_of(state)->value);
   if (at) return view;
   auto info = impl_->info(state);
   if (!info) return info.error();

@@ -267,7 +267,7 @@ Result<std::vector<QueueView>> Zone::Impl::ledger_views(std::string_view key,
                                                         std::span<const Queue> queues) const {
   std::vector<QueueView> views;
   for (const Queue& queue : queues) {
-    if (!queue.ledger || (own_ledger(queue) && queue.name != core::kRunsLedger)) continue;
+    if (!queue.ledger || core::own_bookkeeping(queue.name)) continue;
     const store::Address at{.queue = queue.name, .key = std::string(key)};
     auto stored = std::move(store->get(std::span(&at, 1)).front());
     if (!stored) return stored.error();

@@ -192,6 +192,7 @@ struct RunState {
 };
 std::uint32_t round_of(const RunState& state);  // the last one
 const EndFact* end_of(const RunState& state);   // of the last round; null: it goes on
+bool over_for_good(const RunState& state);      // it can be neither retried nor closed
 
 struct CountedFact {
   std::uint32_t n{};

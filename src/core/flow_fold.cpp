@@ -181,6 +181,12 @@ const EndFact* end_of(const RunState& state) {
   return ended ? &*ended : nullptr;
 }
 
+bool over_for_good(const RunState& state) {
+  const EndFact* const end = end_of(state);
+  return end != nullptr &&
+         (end->outcome == RunOutcome::completed || end->outcome == RunOutcome::cancelled);
+}
+
 CountedFact last_fact(const RunState& state, std::string_view step) {
   const auto found = state.steps.find(std::string(step));
   if (found == state.steps.end()) return {};

@@ -232,8 +232,11 @@ std::optional<std::uint64_t> sequence_in(std::string_view stream, std::string_vi
 bool own_topic(std::string_view topic) { return topic == "$once" || topic.starts_with("$once."); }
 
 bool own_queue(std::string_view name) {
-  return name == kFlowQueue || name == kFlowsLedger || name == kRunsLedger || name == kKeysLedger ||
-         name == kValuesLedger;
+  return name == kFlowQueue || name == kRunsLedger || own_bookkeeping(name);
+}
+
+bool own_bookkeeping(std::string_view name) {
+  return name == kFlowsLedger || name == kKeysLedger || name == kValuesLedger;
 }
 
 bool matches(std::string_view filter, std::string_view topic) {

@@ -38,6 +38,8 @@ inline constexpr std::string_view kKeysLedger = "once-keys";      // which run a
 inline constexpr std::string_view kValuesLedger = "once-values";  // outputs too large for their run
 bool own_topic(std::string_view topic);
 bool own_queue(std::string_view name);
+// Of these the ledgers that hold neither tasks nor runs: nobody is shown or told of what is in them.
+bool own_bookkeeping(std::string_view name);
 
 // Topics of Once's own are matched only by filters of its own: no queue of anybody's runs them.
 bool matches(std::string_view filter, std::string_view topic);

@@ -71,7 +71,8 @@ Result<void> Auditor::choose_queues() {
   queues_.clear();
   takers_.clear();
   unrouted_.clear();
-  for (Queue& queue : *all) queues_.push_back({.queue = std::move(queue)});
+  for (Queue& queue : *all)
+    if (!core::own_bookkeeping(queue.name)) queues_.push_back({.queue = std::move(queue)});
   if (options_.queue.empty()) return {};
   std::erase_if(queues_, [&](const Watched& each) { return each.queue.name != options_.queue; });
   if (!queues_.empty()) return {};

@@ -117,7 +117,8 @@ class Doctor {
     auto queues = store_.queues();
     if (!queues) return queues.error();
     const auto wanted = [&](const Queue& queue) {
-      return options_.queue.empty() || queue.name == options_.queue;
+      return !core::own_bookkeeping(queue.name) &&
+             (options_.queue.empty() || queue.name == options_.queue);
     };
     if (std::none_of(queues->begin(), queues->end(), wanted) && !options_.queue.empty())
       return Error{.code = Code::not_found,
@@ -255,8 +256,8 @@ class Doctor {
                 "its effect may have happened and nobody has recorded it; the task stands still "
                 "until a worker comes, who runs it again or holds it as the queue says",
             .fix = "look at the worker that 'once inspect ID' names (stopped? cut off from the "
-                   "store?), and start another: once work " +
-                   queue.name + " -- CMD"});
+                   "store?), and start another: " +
+                   worker_of(queue)});
     if (census.overdue.count > 0)
       find({.code = "overdue_retry",
             .severity = Severity::warning,
@@ -265,7 +266,7 @@ class Doctor {
                     " to be tried again and not begun, overdue by up to " +
                     time_text(census.overdue.worst),
             .harm = "nothing is lost or repeated, but these tasks stand still",
-            .fix = "start workers, or more of them: once work " + queue.name + " -- CMD"});
+            .fix = "start workers, or more of them: " + worker_of(queue)});
     if (census.ahead.count > 0)
       find({.code = "clock_jumped",
             .severity = Severity::warning,
@@ -334,8 +335,15 @@ class Doctor {
           .harm =
               "nothing is lost, but nothing is run: a task with an expiry is cancelled when its "
               "time is over",
-          .fix = "once work " + queue.name + " -- CMD, or once queue remove " + queue.name +
-                 " if nobody needs it"});
+          .fix = core::own_queue(queue.name) ? "start '" + worker_of(queue) + "'"
+                                             : worker_of(queue) + ", or once queue remove " +
+                                                   queue.name + " if nobody needs it"});
+  }
+
+  // What works on a queue.
+  static std::string worker_of(const Queue& queue) {
+    return queue.name == core::kFlowQueue ? "once flow work"
+                                          : "once work " + queue.name + " -- CMD";
   }
 
   void judge_doubt_and_dead(const Queue& queue, const Census& census, const store::Counts& counts) {
@@ -360,7 +368,14 @@ class Doctor {
             .harm = "each may have happened or not",
             .fix = show});
     const std::uint64_t dead = std::max(count_of(counts, State::dead), census.dead.count);
-    if (dead > 0)
+    if (dead > 0 && queue.name == core::kRunsLedger)
+      find({.code = "failed_runs",
+            .severity = Severity::note,
+            .about = "runs of workflows",
+            .what = counted(dead, "run") + " failed" + census.dead.named(dead),
+            .harm = "nothing is lost: they are kept, as they stand, until somebody decides",
+            .fix = "once flow runs --state failed, then once flow retry or cancel"});
+    else if (dead > 0)
       find({.code = "dead_letters",
             .severity = Severity::note,
             .about = about(queue),

@@ -240,7 +240,7 @@ Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const cor
     } else if (output->size() <= most_kept(definition)) {
       event.value = std::move(*output);
     } else {
-      const std::string key = core::event_id(event);
+      const std::string key = FlowBook::output_key(state.run, end.round);
       if (auto kept = book_.put_value(key, std::move(*output)); !kept) return kept;
       event.value_place = {
           .queue = std::string(core::kValuesLedger), .key = key, .sequence = state.started};
@@ -335,13 +335,9 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
   return {};
 }
 
-// A run that failed may be retried: what it has made stays.
 Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
   if (auto settled = book_.settle_key(state, true); !settled) return settled;
-  const core::EndFact* const end = core::end_of(state);
-  const bool for_good = end != nullptr && (end->outcome == core::RunOutcome::completed ||
-                                           end->outcome == core::RunOutcome::cancelled);
-  if (for_good)
+  if (core::over_for_good(state))
     if (auto settled = book_.settle_values(state, true); !settled) return settled;
   return gates_.leave(definition, state.run);
 }

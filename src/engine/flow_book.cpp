@@ -19,6 +19,8 @@ constexpr std::size_t kBatch = 1024;
 constexpr std::size_t kPage = 100;
 constexpr auto kNewestFor = 1s;
 constexpr int kTries = 64;  // to write over what was read
+constexpr std::size_t kRunsRemembered = 4096;
+constexpr std::size_t kMostRemembered = 4 << 10;  // bytes of one
 
 std::vector<Queue> own_queues() {
   std::vector<Queue> all;
@@ -104,12 +106,16 @@ core::Record key_record(const StartKey& key, Time now) {
   return kept_record(std::move(json).take(), key.ended.has_value(), now);
 }
 
-// Calls with the key of each output that lies elsewhere, and its fact.
+// Calls with the key of each output that lies elsewhere, and the value that is empty in its stead.
 template <class State, class Do>
 void each_elsewhere(State& state, Do&& act) {
   for (auto& [step, facts] : state.steps)
     for (auto& [n, fact] : facts)
-      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), fact);
+      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), fact.value);
+  for (auto& [number, round] : state.rounds)
+    if (round.ended && round.ended->outcome == core::RunOutcome::completed &&
+        round.ended->value.empty())
+      act(FlowBook::output_key(state.run, number), round.ended->value);
 }
 
 store::Address note_at(std::string_view name) {
@@ -334,11 +340,38 @@ Result<BookWrite<KnownRun>> FlowBook::write(const core::RunState& state, core::R
       {.at = at(core::kRunsLedger, state.run), .expected = expected, .record = run_record(state)});
   if (!swapped) return swapped.error();
   BookWrite<KnownRun> answer{.written = swapped->written};
+  if (answer.written && swapped->current) remember(state, *swapped->current);
   if (answer.written || !swapped->current) return answer;
   auto known = run_of(state.run, *swapped->current);
   if (!known) return known.error();
   answer.current = std::move(*known);
   return answer;
+}
+
+std::optional<KnownRun> FlowBook::recall(std::string_view run) {
+  const std::lock_guard lock(mutex_);
+  const auto found = runs_.find(run);
+  return found == runs_.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Small ones that go on, and not too many: a runner's memory does not grow with its runs.
+void FlowBook::remember(const core::RunState& state, const core::Stored& stored) {
+  const bool worth_it = !core::settled(stored.record.state) && stored.record.result &&
+                        stored.record.result->text().size() <= kMostRemembered;
+  const std::lock_guard lock(mutex_);
+  if (!worth_it) {
+    runs_.erase(state.run);
+    return;
+  }
+  const auto [place, is_new] = runs_.try_emplace(state.run);
+  if (!is_new && place->second.revision > stored.revision) return;
+  place->second = {.state = state, .revision = stored.revision};
+  if (!is_new) return;
+  remembered_.push_back(state.run);
+  while (remembered_.size() > kRunsRemembered) {
+    runs_.erase(remembered_.front());
+    remembered_.pop_front();
+  }
 }
 
 Result<std::optional<StartKey>> FlowBook::key(std::string_view workflow, std::string_view key) {
@@ -412,6 +445,10 @@ std::string FlowBook::value_key(std::string_view run, std::string_view step, std
   return core::step_id(run, step) + '.' + std::to_string(n);
 }
 
+std::string FlowBook::output_key(std::string_view run, std::uint32_t round) {
+  return std::string(run) + ".ended." + std::to_string(round);
+}
+
 Result<void> FlowBook::put_value(std::string_view key, std::string json) {
   auto swapped = swap({.at = at(core::kValuesLedger, std::string(key)),
                        .record = kept_record(std::move(json), false, store_.wall())});
@@ -421,10 +458,10 @@ Result<void> FlowBook::put_value(std::string_view key, std::string json) {
 
 Result<core::RunState> FlowBook::whole(core::RunState state) {
   std::vector<store::Address> places;
-  std::vector<core::StepFact*> facts;
-  each_elsewhere(state, [&](std::string key, core::StepFact& fact) {
+  std::vector<std::string*> values;
+  each_elsewhere(state, [&](std::string key, std::string& value) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
-    facts.push_back(&fact);
+    values.push_back(&value);
   });
   if (places.empty()) return state;
   auto found = get(places);
@@ -432,16 +469,20 @@ Result<core::RunState> FlowBook::whole(core::RunState state) {
     if (!found[i]) return found[i].error();
     if (!*found[i] || !(*found[i])->record.result)
       return damaged("the output '" + places[i].key + "', which should be kept beside its run,");
-    facts[i]->value = (*found[i])->record.result->text();
+    *values[i] = (*found[i])->record.result->text();
   }
   return state;
 }
 
 Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
   std::vector<store::Address> places;
-  each_elsewhere(state, [&](std::string key, const core::StepFact&) {
+  each_elsewhere(state, [&](std::string key, const std::string&) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
   });
+  // Whoever saw a run complete may have put its output away before somebody else's end counted.
+  for (const auto& [number, round] : state.rounds)
+    if (round.ended && round.ended->outcome != core::RunOutcome::completed)
+      places.push_back(at(core::kValuesLedger, output_key(state.run, number)));
   if (places.empty()) return {};
   auto found = get(places);
   std::vector<store::Swap> writes;
@@ -492,7 +533,10 @@ Result<std::vector<bool>> FlowBook::active(std::span<const std::string> runs) {
 FlowBook::Got FlowBook::get(store::Address at) {
   std::vector<store::Address> one;
   one.push_back(std::move(at));
-  return std::move(gets_.submit(std::move(one)).front());
+  auto got = std::move(gets_.submit(std::move(one)).front());
+  // A zone that has had no workflow yet has no queues of theirs.
+  if (!got && got.error().code == Code::not_found) return std::optional<core::Stored>{};
+  return got;
 }
 
 Result<store::Swapped> FlowBook::swap(store::Swap item) {

@@ -14,6 +14,7 @@
 // and notes, which are records without an entry of the queue of events.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -89,6 +90,9 @@ class FlowBook {
 
   // None: it has no record yet, or is forgotten.
   Result<std::optional<KnownRun>> run(std::string_view run);
+  // The same without asking, as this process wrote it last, for who is about to write over it: it may be
+  // behind. None: it is not known here.
+  std::optional<KnownRun> recall(std::string_view run);
   // Writes the facts over that revision (zero: there must be no record). When the answer was lost and
   // these facts are there, they count as written.
   Result<BookWrite<KnownRun>> write(const core::RunState& state, core::Revision expected);
@@ -122,6 +126,7 @@ class FlowBook {
   // Which of these runs go on.
   Result<std::vector<bool>> active(std::span<const std::string> runs);
   static std::string value_key(std::string_view run, std::string_view step, std::uint32_t n);
+  static std::string output_key(std::string_view run, std::uint32_t round);
 
  private:
   using Got = Result<std::optional<core::Stored>>;
@@ -130,6 +135,7 @@ class FlowBook {
   // An answer that was lost is read back.
   Result<store::Swapped> swap(store::Swap item);
   std::vector<Got> get(std::vector<store::Address> all) { return gets_.submit(std::move(all)); }
+  void remember(const core::RunState& state, const core::Stored& stored);
   Result<FlowDefinitionRef> definition(const std::string& key);
   Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
 
@@ -144,6 +150,8 @@ class FlowBook {
   std::mutex mutex_;
   std::map<std::string, FlowDefinitionRef> definitions_;  // under mutex_; by key
   std::map<std::string, Newest, std::less<>> newest_;     // under mutex_; by name
+  std::map<std::string, KnownRun, std::less<>> runs_;     // under mutex_; some that go on
+  std::deque<std::string> remembered_;                    // under mutex_; in what order
 };
 
 }  // namespace once::engine

@@ -21,6 +21,14 @@ std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"
 // "ann@host: why"
 std::string said_by(const By& by) { return by.why.empty() ? by.who : by.who + ": " + by.why; }
 
+constexpr std::string_view kRejected = "rejected by ";
+std::string rejection(const By& by) { return std::string(kRejected) + said_by(by); }
+std::string rejecter(std::string_view error) {
+  if (!error.starts_with(kRejected)) return {};
+  error.remove_prefix(kRejected.size());
+  return std::string(error.substr(0, error.find(": ")));
+}
+
 Error refused(Code code, std::string why) {
   return {.code = code, .message = std::move(why) + "; nothing was changed"};
 }
@@ -91,7 +99,7 @@ Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name,
   if (!known) return known.error();
   const core::RunState& state = known->run.state;
   if (!core::awaits(*known->definition, name))
-    return refused(Code::invalid_input,
+    return refused(Code::not_found,
                    "workflow " + quoted(state.workflow) + " waits for no signal " + quoted(name) +
                        "; it waits for: " +
                        list_of(*known->definition, [](const auto& step) { return step.signal; }));
@@ -148,7 +156,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
   const core::RunState& state = known->run.state;
   const auto index = core::index_of(definition, step);
   if (!index || definition.steps[*index].kind != core::FlowStep::Kind::approval)
-    return refused(Code::invalid_input,
+    return refused(index ? Code::wrong_state : Code::not_found,
                    (index ? "step " + quoted(step) + " is no approval"
                           : "workflow " + quoted(state.workflow) + " has no step " + quoted(step)) +
                        "; approvals: " + list_of(definition, [](const core::FlowStep& each) {
@@ -172,34 +180,33 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
     value.string("why", by.why);
     event.value = std::move(value).take();
   } else {
-    event.error = "rejected by " + said_by(by);
+    event.error = rejection(by);
   }
   auto appended = log_.append(FlowLog::entry_of(event));
   if (!appended) return appended.error();
   if (appended->verdict == core::AppendVerdict::accepted)
     return Approved{.approved = yes, .duplicate = false, .by = by.who};
-  return verdict_that_stands(event, yes, by);
+  return verdict_that_stands(event, yes);
 }
 
 // Somebody has decided before: the same, or something else.
-Result<Approved> FlowControl::verdict_that_stands(const core::FlowEvent& given, bool yes,
-                                                  const By& by) {
+Result<Approved> FlowControl::verdict_that_stands(const core::FlowEvent& given, bool yes) {
   auto there = log_.find(core::event_id(given));
   if (!there) return there.error();
   const core::FlowEvent& first = *there ? **there : given;
   const bool stands = first.outcome == core::StepOutcome::completed;
   const auto json = encoding::parse_json(first.value.empty() ? "null" : first.value);
-  const encoding::Json* const who = json ? json->member("by") : nullptr;
-  const std::string said =
-      stands ? "approved" + (who ? " by " + who->string() : std::string()) : first.error;
+  const encoding::Json* const approver = json ? json->member("by") : nullptr;
+  const std::string who = approver ? approver->string() : rejecter(first.error);
   if (stands == yes && (stands || first.outcome == core::StepOutcome::failed))
-    return Approved{.approved = stands, .duplicate = true, .by = who ? who->string() : by.who};
+    return Approved{.approved = stands, .duplicate = true, .by = who};
   auto conflict = std::make_shared<Conflict>();
   conflict->id = core::event_id(given);
   conflict->sequence = first.sequence.value;
   return Error{.code = Code::conflicting_duplicate,
                .message = "step " + quoted(given.step) + " of run " + quoted(given.run) +
-                          " is decided: " + said + "; nothing was changed",
+                          " is decided: " + (stands ? "approved by " + who : first.error) +
+                          "; nothing was changed",
                .conflict = std::move(conflict)};
 }
 

@@ -14,7 +14,7 @@
 namespace once::engine {
 
 struct FlowRunnerSettings {
-  std::size_t concurrency = 16;  // events that are handled at a time
+  std::size_t concurrency = 64;  // events that are handled at a time
   std::string name{};
   std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
 };

@@ -26,11 +26,16 @@ Report FlowTurn::handle(const Assignment& assignment) {
 
 Result<void> FlowTurn::take(core::FlowEvent event) {
   bool placed = false;
+  std::optional<KnownRun> known = book_.recall(event.run);
+  bool recalled = known.has_value();
   for (int tries = 0; tries < kTries; ++tries) {
-    auto known = find(event);
-    if (!known) return known.error();
-    if (!*known) return {};
-    core::RunState& state = (*known)->state;
+    if (!known) {
+      auto found = find(event);
+      if (!found) return found.error();
+      if (!*found) return {};
+      known = std::move(*found);
+    }
+    core::RunState& state = known->state;
     auto definition = book_.definition(event.workflow, state.version);
     if (!definition) return definition.error();
     // Anybody may send any signal: only those that are waited for are kept.
@@ -38,11 +43,18 @@ Result<void> FlowTurn::take(core::FlowEvent event) {
     if (!placed)
       if (auto done = place_value(**definition, event); !done) return done;
     placed = true;
-    const bool changed = core::fold(state, event) || !(*known)->revision;
-    if (changed) {
-      auto written = book_.write(state, (*known)->revision);
+    if (core::fold(state, event) || !known->revision) {
+      auto written = book_.write(state, known->revision);
       if (!written) return written.error();
-      if (!written->written) continue;
+      if (!written->written) {
+        known = std::move(written->current);
+        recalled = false;
+        continue;
+      }
+    } else if (recalled) {  // what is recalled may be behind, and nothing has shown that it is not
+      known.reset();
+      recalled = false;
+      continue;
     }
     return act(**definition, state, event);
   }
@@ -68,7 +80,7 @@ Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
 }
 
 Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core::FlowEvent& event) {
-  if (event.kind == Kind::ended) {  // it follows from the facts
+  if (event.kind == Kind::ended) {  // it was put away where it stays
     event.value_place.reset();
     return {};
   }
@@ -97,10 +109,11 @@ Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core:
 
 Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::RunState& state,
                            const core::FlowEvent& event) {
-  const bool goes_on = core::end_of(state) == nullptr;
-  if (event.kind == Kind::retried && goes_on) {
+  if (event.kind == Kind::retried && core::end_of(state) == nullptr)
     if (auto settled = book_.settle_key(state, false); !settled) return settled;
-  }
+  // It came when the others had been settled.
+  if (event.elsewhere && core::over_for_good(state))
+    if (auto settled = book_.settle_values(state, true); !settled) return settled;
   auto whole = book_.whole(state);
   if (!whole) return whole.error();
   const core::Judge judge = encoding::judge();

@@ -18,6 +18,9 @@ COMMANDS = [
     ["dead", "list"], ["dead", "show"], ["dead", "retry"], ["dead", "drop"], ["doubt"],
     ["doubt", "list"], ["doubt", "show"], ["doubt", "complete"], ["doubt", "retry"],
     ["doubt", "drop"], ["claim"], ["renew"], ["complete"], ["fail"],
+    ["flow"], ["flow", "add"], ["flow", "list"], ["flow", "start"], ["flow", "work"], ["flow", "signal"],
+    ["flow", "approve"], ["flow", "cancel"], ["flow", "retry"], ["flow", "runs"], ["flow", "show"],
+    ["flow", "events"], ["flow", "graph"],
     ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["bench"], ["demo"], ["version"], ["completion"],
 ]  # fmt: skip
 
@@ -68,7 +71,12 @@ class Mistakes(OnceTest):
             ["publish", "t", "--at", "1h"], ["publish", "t", "--delay", "1s", "--at", "2024-05-01"],
             ["publish", "t", "--expires", "soon"], ["publish", "t", "1", "--wait", "1s"],
             ["publish", "t", "--wait=x"], ["publish", "t", "--wait="], ["publish", "--batch", "-", "--wait"],
-            ["publish", "--batch", "-", "--delay", "1s"],
+            ["publish", "--batch", "-", "--delay", "1s"], ["flow"], ["flow", "add"], ["flow", "add", "missing.json"],
+            ["flow", "start"], ["flow", "start", "w", "{"], ["flow", "start", "w@x"], ["flow", "start", "w", "--wait=x"],
+            ["flow", "work", "q"], ["flow", "work", "--concurrency", "0"], ["flow", "signal", "r"],
+            ["flow", "signal", "r", "n"], ["flow", "approve", "r"], ["flow", "cancel"], ["flow", "retry"], ["flow", "runs", "--state", "dead"],
+            ["flow", "show"], ["flow", "show", "r", "--at", "x"], ["flow", "show", "r", "--at", "1", "--watch"],
+            ["flow", "events"], ["flow", "graph"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertTrue(self.once(*arguments).err.startswith("once: "))
@@ -112,6 +120,9 @@ class Stores(OnceTest):
             ["cancel", "a"], ["claim", "q", "k"], ["renew", "q", "k", "--token", "1"],
             ["complete", "q", "k", "--token", "1"], ["fail", "q", "k", "--token", "1"],
             ["queue", "set", "q", "--lease", "1m"], ["queue", "pause", "q"], ["queue", "resume", "q"],
+            ["flow", "list"], ["flow", "start", "w"], ["flow", "work"], ["flow", "signal", "r", "n", "--id", "i"],
+            ["flow", "approve", "r", "s"], ["flow", "cancel", "r"], ["flow", "retry", "r"], ["flow", "runs"],
+            ["flow", "show", "r"], ["flow", "events", "r"], ["flow", "graph", "w"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertIn("NATS" if NATS else "once.db", self.refused(5, *arguments))

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cstring>
+#include <thread>
 
 namespace once::contract {
 namespace {
@@ -100,6 +102,16 @@ core::Order order_of(std::string by, std::uint32_t claims, core::Order::Kind kin
     order.result = Body::json(R"({"paid":12})").value();
   }
   return order;
+}
+
+void at_once(int count, const std::function<void(int)>& body) {
+  std::barrier start(count);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      body(i);
+    });
 }
 
 std::optional<Address> TestClaimer::address(const Entry& entry) {

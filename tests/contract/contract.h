@@ -75,6 +75,9 @@ Address alone_at(std::string queue, std::string key);
 core::Order order_of(std::string by, std::uint32_t claims = 1,
                      core::Order::Kind kind = core::Order::Kind::retry);
 
+// Runs `body(i)` on `count` threads that begin together; joins them.
+void at_once(int count, const std::function<void(int)>& body);
+
 // Claims as the engine does, by the rules of the core, for one worker.
 class TestClaimer final : public store::Claimer {
  public:

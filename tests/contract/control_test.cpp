@@ -80,11 +80,7 @@ TEST_P(ControlContract, ARunningTaskIsToldByItsStopToken) {
   publish("a");
   EXPECT_TRUE(run([&](Context& context) {
     zone.cancel("a", "q", by).value();
-    std::mutex mutex;
-    std::condition_variable_any told;
-    std::unique_lock lock(mutex);
-    EXPECT_TRUE(told.wait_for(lock, context.stop(), 60s, [] { return false; }) ||
-                context.stop().stop_requested());
+    EXPECT_TRUE(is_told_to_stop(context));
     return Outcome::failed("stopped");
   }));
   EXPECT_EQ(state(), State::cancelled);

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <condition_variable>
+#include <mutex>
+
 #include "api/zone_impl.h"
 #include "contract/contract.h"
 #include "once/once.h"
@@ -32,6 +35,14 @@ class Effects : public ::testing::TestWithParam<StoreUnderTest> {
   }
   bool run_ok() {
     return run([](Context&) { return Outcome::completed(); });
+  }
+  // Waits until a handler is asked to stop; false: it never was.
+  static bool is_told_to_stop(const Context& context) {
+    std::mutex mutex;
+    std::condition_variable_any told;
+    std::unique_lock lock(mutex);
+    told.wait_for(lock, context.stop(), 60s, [] { return false; });
+    return context.stop().stop_requested();
   }
   // The worker hangs for longer than its lease, and others go on meanwhile.
   void hang(const std::function<void()>& meanwhile) {

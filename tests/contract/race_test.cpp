@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <barrier>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -16,17 +15,6 @@ using ::testing::SizeIs;
 
 class RaceContract : public Contract {
  protected:
-  // Runs `body(i)` on `count` threads that begin together; joins them.
-  static void at_once(int count, const std::function<void(int)>& body) {
-    std::barrier start(count);
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < count; ++i)
-      threads.emplace_back([&, i] {
-        start.arrive_and_wait();
-        body(i);
-      });
-  }
-
   Queue queue_ = add("work");
 };
 ONCE_FOR_EVERY_STORE(RaceContract);

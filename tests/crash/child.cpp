@@ -57,17 +57,15 @@ int work(store::Store& store, const Role& role, engine::Worker::Until until,
 }
 
 engine::WorkerSettings plain_tasks(const Role& role) {
-  return {
-      .handler = [&](const engine::Assignment& assignment) -> engine::Report {
-        if (role.dies == "before_effect") ::raise(SIGKILL);
-        if (role.fails == "yes" && assignment.attempt == 1)
-          return {.outcome = Outcome::failed("the first attempt fails")};
-        if (role.task_ms > 0) ::poll(nullptr, 0, role.task_ms);  // the work that takes time
-        append_line(role.effects,
-                    assignment.task.id + " " + std::to_string(assignment.attempt) + "\n");
-        if (role.dies == "after_effect") ::raise(SIGKILL);
-        return {.outcome = Outcome::completed()};
-      }};
+  return {.handler = [&](const engine::Assignment& assignment) -> engine::Report {
+    if (role.dies == "before_effect") ::raise(SIGKILL);
+    if (role.fails == "yes" && assignment.attempt == 1)
+      return {.outcome = Outcome::failed("the first attempt fails")};
+    if (role.task_ms > 0) ::poll(nullptr, 0, role.task_ms);  // the work that takes time
+    append_line(role.effects, assignment.task.id + " " + std::to_string(assignment.attempt) + "\n");
+    if (role.dies == "after_effect") ::raise(SIGKILL);
+    return {.outcome = Outcome::completed()};
+  }};
 }
 
 // The steps of the workflow of order_flow.h.

@@ -46,7 +46,7 @@ inline std::string run_complaint(std::string_view text) {
   const core::Judge judge = encoding::judge();
   const auto actions = core::plan(parsed->definition, state, started, judge);
   const auto standing = core::stand(parsed->definition, state, judge);
-  if (actions.empty() && standing.phase != core::RunPhase::waiting)
+  if (actions.empty() && standing.phase != RunPhase::waiting)
     return "nothing is to be done, and nothing is waited for";
   return {};
 }

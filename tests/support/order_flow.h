@@ -111,9 +111,10 @@ struct OrderFlow {
   // JSON, with the name "order".
   std::string definition() const {
     using namespace order_text;
-    std::string text =
-        R"({"name":"order","idempotency_key":"order","key_ttl":)" + in_quotes(duration_text(key_ttl)) +
-        R"(,"timeout":"90d","output":"steps.finish","default_retry":)" + retry(kEnoughAttempts);
+    std::string text = R"({"name":"order","idempotency_key":"order","key_ttl":)" +
+                       in_quotes(duration_text(key_ttl)) +
+                       R"(,"timeout":"90d","output":"steps.finish","default_retry":)" +
+                       retry(kEnoughAttempts);
     if (max_runs > 0) text += R"(,"max_runs":)" + std::to_string(max_runs);
     std::string steps;
     for (const StepPlan& step : order_steps()) steps += (steps.empty() ? "" : ",") + member(step);
@@ -146,8 +147,8 @@ struct OrderFlow {
     if (step.kind == Kind::sleep) text += R"(,"sleep":)" + in_quotes(duration_text(sleep));
     if (step.kind == Kind::signal) text += R"(,"signal":"paid","timeout":"60d")";
     if (step.kind == Kind::task)
-      text += R"(,"task":"s.)" + step.id + R"(","queue":)" + in_quotes(kOrderQueue) + R"(,"input":)" +
-              mapping(step);
+      text += R"(,"task":"s.)" + step.id + R"(","queue":)" + in_quotes(kOrderQueue) +
+              R"(,"input":)" + mapping(step);
     if (step.way == Way::fails) text += R"(,"retry":)" + retry(kHopelessAttempts);
     if (step.way == Way::hangs_once) text += R"(,"timeout":)" + in_quotes(duration_text(timeout));
     if (!step.on_failure.empty()) text += R"(,"on_failure":)" + in_quotes(step.on_failure);

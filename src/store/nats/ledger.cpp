@@ -359,7 +359,9 @@ std::vector<Result<std::optional<Stored>>> NatsStore::get(std::span<const Addres
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string& name = items[i].queue;
     auto known = queues.find(name);
-    if (known == queues.end()) known = queues.emplace(name, must_know(name)).first;
+    // Queues of Once's own are never removed: what is remembered of them holds.
+    if (known == queues.end())
+      known = queues.emplace(name, core::own_queue(name) ? recall(name) : must_know(name)).first;
     if (known->second)
       subjects.push_back(zone_->subjects.record(*known->second, items[i]));
     else

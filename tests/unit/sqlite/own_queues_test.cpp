@@ -11,6 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 class OwnQueues : public ::testing::Test {
  protected:
@@ -20,9 +22,8 @@ class OwnQueues : public ::testing::Test {
     for (const char* name : kLedgers)
       EXPECT_TRUE(store_->add_queue({.name = name, .ledger = true})->added);
   }
-  void keep(const std::string& ledger, const std::string& key) {
-    const store::Swap item{.at = {.queue = ledger, .key = key},
-                           .record = {.state = State::waiting}};
+  void keep(const std::string& ledger, const std::string& key, State state = State::waiting) {
+    const store::Swap item{.at = {.queue = ledger, .key = key}, .record = {.state = state}};
     EXPECT_TRUE(store_->swap(std::span(&item, 1)).front()->written);
   }
   template <class T>
@@ -103,6 +104,35 @@ TEST_F(OwnQueues, WhatTheirLedgersHoldIsNotShownAmongTasks) {
   const TaskView run = zone_.inspect("payment-1").value();
   ASSERT_EQ(run.queues.size(), 1U) << "of a run its record, and not that of its key";
   EXPECT_EQ(run.queues[0].queue, "once-runs");
+}
+
+TEST_F(OwnQueues, AnAuditCountsRunsAndTheirEventsAndNoBookkeeping) {
+  for (const char* ledger : kLedgers) keep(ledger, "payment-1");
+  append(*store_, task("payment-1.started", "{}", "$once.flow.payment.started")).value();
+  zone_.publish({.topic = "t", .id = "a"}).value();
+  const Audit audit = zone_.audit({.by = AuditOptions::Period::all}).value();
+  std::vector<std::string> counted;
+  for (const AuditLine& line : audit.lines)
+    counted.push_back(line.queue + " " + std::to_string(line.totals.published));
+  EXPECT_THAT(counted, ElementsAre("once-flow 1", "once-runs 1", "work 1"));
+  EXPECT_THAT(audit.discrepancies, IsEmpty());
+}
+
+TEST_F(OwnQueues, WhoDrivesRunsIsNoOrdinaryWorker) {
+  for (const char* ledger : kLedgers) keep(ledger, "payment-1", State::dead);
+  append(*store_, task("payment-1.started", "{}", "$once.flow.payment.started")).value();
+  const Diagnosis diagnosis = zone_.doctor().value();
+  std::vector<std::string> found;
+  for (const Finding& finding : diagnosis.findings)
+    if (finding.code == "nobody_works" || finding.code == "failed_runs" ||
+        finding.code == "dead_letters")
+      found.push_back(finding.about + ": " + finding.fix);
+  EXPECT_THAT(found, UnorderedElementsAre(
+                         "queue once-flow: start 'once flow work'",
+                         "runs of workflows: once flow runs --state failed, then once flow retry "
+                         "or cancel"));
+  for (const std::string& line : diagnosis.checked)
+    EXPECT_THAT(line, Not(HasSubstr("once-keys"))) << "what it holds is nobody's task";
 }
 
 TEST_F(OwnQueues, WhatTheySpareCostsNobodyAnything) {

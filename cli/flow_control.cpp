@@ -1,0 +1,219 @@
+// once flow signal|approve|cancel|retry: what people say to a run.
+#include <fmt/format.h>
+
+#include "cli/flow.h"
+#include "cli/input.h"
+#include "cli/json_line.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "cli/values.h"
+
+namespace once::cli {
+namespace {
+
+struct SignalOptions {
+  std::string run{}, name{};
+  std::optional<std::string> body{}, id{};
+};
+
+int signal(Session& session, const SignalOptions& options) {
+  if (!options.id || options.id->empty()) {
+    return session.usage(
+        "--id is missing or empty: a signal that is sent again with the same id counts once; "
+        "nothing was sent");
+  }
+  auto body = body_from(options.body, false);
+  if (!body) {
+    Error error = body.error();
+    error.message += "; nothing was sent";
+    return session.fail(error);
+  }
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  const auto sent = zone->flows().signal(options.run, options.name, *body, *options.id);
+  if (!sent) return session.fail(sent.error());
+  if (session.json) {
+    session.out.line(JsonLine{}
+                         .text("run", options.run)
+                         .text("signal", options.name)
+                         .text("id", *options.id)
+                         .boolean("duplicate", sent->duplicate)
+                         .number("sequence", sent->sequence)
+                         .str());
+  } else {
+    session.out.line(fmt::format("signal {} {} run {}{}", printable(options.name),
+                                 sent->duplicate ? "was there already, with" : "is with",
+                                 printable(options.run), sent->duplicate ? " (duplicate)" : ""));
+  }
+  return kDone;
+}
+
+// Who and why become part of the run's story.
+struct RunOptions {
+  std::string run{};
+  std::optional<std::string> reason{}, by{};
+
+  By who() const { return {.who = by.value_or(""), .why = reason.value_or("")}; }
+};
+
+struct ApproveOptions {
+  RunOptions run{};
+  std::string step{};
+  bool reject = false;
+};
+
+int approve(Session& session, const ApproveOptions& options) {
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  const auto verdict =
+      zone->flows().approve(options.run.run, options.step, !options.reject, options.run.who());
+  if (!verdict) return session.fail(verdict.error());
+  const std::string_view outcome = verdict->approved ? "approved" : "rejected";
+  if (session.json) {
+    session.out.line(JsonLine{}
+                         .text("run", options.run.run)
+                         .text("step", options.step)
+                         .text("outcome", outcome)
+                         .boolean("duplicate", verdict->duplicate)
+                         .str());
+  } else if (verdict->duplicate) {
+    session.out.line(fmt::format("step {} of run {} was {} by {} before", printable(options.step),
+                                 printable(options.run.run), outcome, printable(verdict->by)));
+  } else {
+    session.out.line(fmt::format("step {} of run {} is {}", printable(options.step),
+                                 printable(options.run.run), outcome));
+  }
+  return kDone;
+}
+
+struct Cancelled {
+  std::string_view outcome{};
+  std::string_view words{};
+};
+
+Cancelled cancelled_from(RunPhase before) {
+  if (before == RunPhase::cancelled) return {"cancelled", "is cancelled already"};
+  if (before == RunPhase::failed) return {"closed", "is closed: it cannot be retried any more"};
+  return {"asked", "is asked to end: nothing more is begun, running steps are told to stop"};
+}
+
+int cancel(Session& session, const RunOptions& options) {
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  Flows flows = zone->flows();
+  const auto before = flows.show(options.run);
+  if (!before) return session.fail(before.error());
+  if (const auto done = flows.cancel(options.run, options.who()); !done) {
+    return session.fail(done.error());
+  }
+  const Cancelled cancelled = cancelled_from(before->info.state);
+  session.out.line(
+      session.json ? JsonLine{}.text("run", options.run).text("outcome", cancelled.outcome).str()
+                   : fmt::format("run {} {}", printable(options.run), cancelled.words));
+  return kDone;
+}
+
+int retry(Session& session, const RunOptions& options) {
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  Flows flows = zone->flows();
+  const auto before = flows.show(options.run);
+  if (!before) return session.fail(before.error());
+  const auto steps = flows.retry(options.run, options.who());
+  if (!steps) return session.fail(steps.error());
+  if (session.json) {
+    std::vector<std::string> names;
+    for (const std::string& step : *steps) names.push_back(json_string(step));
+    session.out.line(JsonLine{}
+                         .text("run", options.run)
+                         .number("round", before->round + 1)
+                         .json("steps", json_array(names))
+                         .str());
+  } else {
+    session.out.line(fmt::format("run {} goes on: {} run{} again ({})", printable(options.run),
+                                 counted(steps->size(), "step"), steps->size() == 1 ? "s" : "",
+                                 fmt::join(*steps, ", ")));
+  }
+  return kDone;
+}
+
+void add_run(CLI::App& app, RunOptions& options) {
+  add_needed(app, "RUN", options.run, "The run, as once flow start named it");
+}
+
+void add_who(CLI::App& app, RunOptions& options) {
+  add_text(app, "--reason", options.reason, "TEXT", "Why; becomes part of the run's story");
+  add_text(app, "--by", options.by, "NAME", "Who; becomes part of the story (user@host)");
+}
+
+void add_signal(CLI::App& flow, Session& session) {
+  auto* app = add_command(flow, "signal", "Send a signal that a step of a run waits for");
+  auto options = std::make_shared<SignalOptions>();
+  add_needed(*app, "RUN", options->run, "The run, as once flow start named it");
+  add_needed(*app, "NAME", options->name, "The signal, as the step names it");
+  add_text(*app, "BODY", options->body, "",
+           "The step's output: JSON text, @FILE, or - for standard input; none: null");
+  add_text(*app, "--id", options->id, "ID",
+           "What makes it count once, however often it is sent (needed)");
+  add_example(*app,
+              "One that comes before its step is kept for it. The first of a name counts.\n"
+              "\n"
+              "Example:\n"
+              "  once flow signal payment-01k5x bank_settled '{\"amount\":500}' --id transfer-93");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return signal(session, *options); };
+  });
+}
+
+void add_approve(CLI::App& flow, Session& session) {
+  auto* app = add_command(flow, "approve", "Approve or reject a step that waits for a person");
+  auto options = std::make_shared<ApproveOptions>();
+  add_run(*app, options->run);
+  add_needed(*app, "STEP", options->step, "The step, by its id");
+  add_flag(*app, "--reject", options->reject, "No: the step failed");
+  add_who(*app, options->run);
+  add_example(*app,
+              "The first verdict stands: the other one after it is exit status 3.\n"
+              "\n"
+              "Example:\n"
+              "  once flow approve payment-01k5x review --reason 'goods are in stock'\n"
+              "  once flow approve payment-01k5x review --reject --reason 'out of stock'");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return approve(session, *options); };
+  });
+}
+
+using Act = int (*)(Session&, const RunOptions&);
+
+void add_act(CLI::App& flow, Session& session, const std::string& name, const std::string& help,
+             const std::string& example, Act act) {
+  auto* app = add_command(flow, name, help);
+  auto options = std::make_shared<RunOptions>();
+  add_run(*app, *options);
+  add_who(*app, *options);
+  add_example(*app, example);
+  when_given(*app, [&session, options, act] {
+    session.command = [&session, options, act] { return act(session, *options); };
+  });
+}
+
+}  // namespace
+
+void add_flow_control(CLI::App& flow, Session& session) {
+  add_signal(flow, session);
+  add_approve(flow, session);
+  add_act(flow, session, "cancel", "End a run: nothing more is begun, what runs is told to stop",
+          "A run that failed is closed: it ages like one that ended, and cannot be retried.\n"
+          "\n"
+          "Example:\n"
+          "  once flow cancel payment-01k5x --reason 'ordered by mistake'",
+          cancel);
+  add_act(flow, session, "retry", "Let a run that failed go on with the steps that failed",
+          "Steps that are completed stay so.\n"
+          "\n"
+          "Example:\n"
+          "  once flow retry payment-01k5x --reason 'the card is unlocked'",
+          retry);
+}
+
+}  // namespace once::cli

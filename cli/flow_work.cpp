@@ -1,0 +1,104 @@
+// once flow work: drives the runs of a zone. SIGINT or SIGTERM drains.
+#include <fmt/format.h>
+
+#include "cli/flow.h"
+#include "cli/options.h"
+#include "cli/queue_definition.h"
+#include "cli/session.h"
+#include "cli/values.h"
+#include "cli/working.h"
+
+namespace once::cli {
+namespace {
+
+constexpr std::string_view kQueue = "once-flow";  // of the events of runs
+
+struct Options {
+  std::optional<std::uint64_t> concurrency{}, metrics_port{};
+  std::optional<std::string> worker{};
+  bool until_empty = false;
+};
+
+Result<void> has_workflows(const Flows& flows) {
+  const auto workflows = flows.list();
+  if (!workflows) return workflows.error();
+  if (!workflows->empty()) return {};
+  return Error{.code = Code::not_found,
+               .message =
+                   "there is no workflow yet whose runs could be driven; nothing was done: "
+                   "once flow add FILE"};
+}
+
+void hint_at_failed(const Session& session, const Flows& flows) {
+  const auto failed = flows.runs({.state = RunPhase::failed, .limit = 1});
+  if (failed && !failed->empty()) {
+    session.hint("there are runs that failed: once flow runs --state failed");
+  }
+}
+
+int work(Session& session, const Options& options) {
+  Signals signals;
+  const auto port = open_port(session, options.metrics_port);
+  if (!port) return session.fail(port.error());
+  auto zone = open_patiently(session, signals, Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  Flows flows = zone->flows();
+  if (auto there = has_workflows(flows); !there) return session.fail(there.error());
+  const RunnerOptions runner_options{
+      .concurrency = static_cast<int>(options.concurrency.value_or(RunnerOptions{}.concurrency)),
+      .name = options.worker.value_or(""),
+      .on_store = tell_store(session, *port)};
+  auto runner = flows.runner(runner_options);
+  if (!runner) return session.fail(runner.error());
+  session.hint(
+      fmt::format("driving runs, {} at a time",
+                  counted(static_cast<std::uint64_t>(runner_options.concurrency), "event")));
+  const auto queue = existing_queue(*zone, std::string(kQueue));
+  if (queue && queue->paused) {
+    session.hint(
+        fmt::format("runs are paused: nothing goes on until once queue resume {}", kQueue));
+  }
+
+  Stopper stopper(session, signals, "draining: events that are being handled are finished", [] {});
+  std::optional<MetricsPort::Watch> watch;
+  if (*port) {
+    watch.emplace(**port, MetricsPort::Subject{.zone = *zone,
+                                               .metrics = [&] { return runner->metrics(); },
+                                               .lease = queue ? queue->lease : Duration{},
+                                               .ending = stopper.drain()});
+  }
+  const auto done =
+      options.until_empty ? runner->run_until_empty(stopper.drain()) : runner->run(stopper.drain());
+  if (!done) return session.fail(done.error());
+  if (options.until_empty) {
+    hint_at_leftovers(session, *zone, kQueue);
+    hint_at_failed(session, flows);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_flow_work(CLI::App& flow, Session& session) {
+  auto* app = add_command(flow, "work", "Drive the runs; any number may do so at once");
+  auto options = std::make_shared<Options>();
+  add_number(*app, "--concurrency", options->concurrency, "Events handled at once (16)", 1, 1024);
+  add_text(*app, "--worker", options->worker, "NAME", "This runner's name (host and process id)");
+  add_flag(*app, "--until-empty", options->until_empty, "End when no run is under way any more");
+  add_metrics_port(*app, options->metrics_port);
+  add_example(*app,
+              "It begins the steps of runs and takes in how they ended. The steps themselves are\n"
+              "tasks, which once work runs on their queues. A runner may be killed at any time:\n"
+              "the next one goes on where it was.\n"
+              "\n"
+              "SIGTERM or SIGINT drains: what is being handled is finished.\n"
+              "\n"
+              "Example:\n"
+              "  once flow work\n"
+              "  once flow work --until-empty");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return work(session, *options); };
+  });
+}
+
+}  // namespace once::cli

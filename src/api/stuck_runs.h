@@ -1,0 +1,12 @@
+// Runs of workflows that nothing will move any more: no event or timer waits to be handled, no task of
+// an active step is open, and nobody is asked for anything.
+#pragma once
+
+#include "api/zone_impl.h"
+
+namespace once::inline v1 {
+
+// Adds to the diagnosis what it finds; reads every open event and every run that goes on.
+Result<void> look_for_stuck_runs(const Zone::Impl& zone, Diagnosis& diagnosis);
+
+}  // namespace once::inline v1

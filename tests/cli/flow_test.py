@@ -1,0 +1,379 @@
+#!/usr/bin/env -S python3 -B
+"""once flow: workflows are added, started, driven and steered, and each says what was and was not done."""
+
+import http.client
+import json
+import signal
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+from flow_command import ORDER, PAYMENT, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
+
+class Definitions(FlowTest):
+    def test_add(self):
+        self.ok("queue", "add", "pay", "--topic", "pay.>")
+        file = self.definition(PAYMENT)
+        answer = self.ok("flow", "add", file)
+        self.assertEqual("workflow payment version 1: 2 steps\n", answer.out)
+        self.assertEqual("", answer.err)
+        answer = self.ok("flow", "add", file)
+        self.assertEqual("workflow payment version 1 is there already, with this definition\n", answer.out)
+        answer = self.ok("flow", "add", "--json", "-", stdin=json.dumps({**PAYMENT, "version": 2}))
+        self.assertEqual({"workflow": "payment", "version": 2, "added": True, "steps": 2}, answer.line)
+        self.members(["workflow", "version", "added", "steps"], answer)
+        self.assertFalse(self.ok("flow", "add", "--json", file).line["added"])
+
+    def test_a_topic_that_no_queue_takes_is_hinted_at(self):
+        answer = self.ok("flow", "add", self.definition(PAYMENT))
+        self.assertIn("pay.charge", answer.err)
+        self.assertIn("queue", answer.err)
+        self.assertEqual("", self.ok("flow", "add", "-q", self.definition(PAYMENT, version=2)).err)
+
+    def test_a_version_never_changes(self):
+        self.add(PAYMENT)
+        other = self.definition(PAYMENT, steps=[*PAYMENT["steps"], step("more")], version=1)
+        message = self.refused(3, "flow", "add", other)
+        for part in ["payment", "$.steps", "nothing was added", "version 2"]:
+            self.assertIn(part, message)
+        answer = self.once("flow", "add", other, "--json")
+        self.assertEqual(3, answer.code)
+        self.assertEqual("conflicting_duplicate", answer.line["error"])
+        self.assertTrue(answer.line["differs"])
+        self.assertEqual(1, len(self.ok("flow", "list", "--json").lines))
+
+    def test_what_is_wrong_is_told_with_the_step_and_nothing_is_made(self):
+        for definition, parts in [
+            ({"name": "w", "steps": [step("a", depend_on=["b"])]}, ["'a'", '"depend_on"', '"depends_on"?']),
+            ({"name": "w", "stepz": []}, ['"stepz"', '"steps"?']),
+            ({"name": "w", "steps": [step("a", "c"), step("b", "a"), step("c", "b")]}, ["a -> c -> b -> a"]),
+            ({"name": "w", "steps": [step("a"), step("b", "aa")]}, ["'b'", "'aa'", "'a'?"]),
+            ({"name": "w", "steps": [step("a"), step("a")]}, ["'a'", "twice"]),
+        ]:  # fmt: skip
+            with self.subTest(parts=parts):
+                message = self.refused(2, "flow", "add", self.definition(definition))
+                for part in ["w.json: ", *parts, "nothing was added"]:
+                    self.assertIn(part, message)
+        for text in ["", "{", "[]", "7", '{"name":"w"'] :
+            with self.subTest(text=text):
+                self.assertIn("nothing was added", self.refused(2, "flow", "add", "-", stdin=text))
+        self.assertIn("missing.json", self.refused(2, "flow", "add", "missing.json"))
+        self.assertFalse((self.folder / "once.db").exists(), "a mistake leaves nothing behind")
+
+    def test_list(self):
+        self.add(SIGNALLED)
+        self.add(PAYMENT)
+        self.add(PAYMENT, version=12, idempotency_key="{order.id}:{attempt}")
+        self.assertEqual(
+            "WORKFLOW   VERSION  STEPS  KEY\n"
+            "payment          1      2  {order.id}\n"
+            "payment         12      2  {order.id}:{attempt}\n"
+            "signalled        1      1  the whole input\n",
+            self.ok("flow", "list").out,
+        )
+        lines = self.ok("flow", "list", "--json").lines
+        self.assertEqual(
+            {"workflow": "payment", "version": 12, "steps": 2, "idempotency_key": "{order.id}:{attempt}"},
+            lines[1],
+        )
+        self.assertEqual([1, 12, 1], [line["version"] for line in lines])
+        self.assertIsNone(lines[2]["idempotency_key"])
+
+    def test_an_empty_list(self):
+        self.ok("queue", "add", "q", "--topic", "t")
+        answer = self.ok("flow", "list")
+        self.assertEqual(("", "once: no workflows yet (once flow add FILE)\n"), (answer.out, answer.err))
+        self.assertEqual("", self.ok("flow", "list", "--json").out)
+
+
+class Starting(FlowTest):
+    def test_a_key_has_one_run(self):
+        self.add(PAYMENT)
+        first = self.ok("flow", "start", "payment", ORDER)
+        self.assertRegex(first.out, r"\Arun payment-[0-9a-z]+ started\n\Z")
+        run = first.out.split()[1]
+        again = self.ok("flow", "start", "payment", ORDER)
+        self.assertRegex(again.out, rf"\Arun {run} has this key since \S+ and is \w+ \(duplicate\)")
+        self.assertEqual({"run": run, "duplicate": True}, self.ok("flow", "start", "payment", ORDER, "--json").line)
+        (self.folder / "order.json").write_text(ORDER)
+        self.assertEqual(run, self.begin("payment@1", "@order.json"))
+        self.assertEqual(run, self.ok("flow", "start", "payment", "-", "--json", stdin=ORDER).line["run"])
+        other = self.ok("flow", "start", "payment", ORDER.replace("17", "18"), "--json")
+        self.members(["run", "duplicate"], other)
+        self.assertFalse(other.line["duplicate"])
+        unique = self.ok("flow", "start", "payment", ORDER, "--unique", "--json").line
+        self.assertEqual(3, len({run, other.line["run"], unique["run"]}))
+        self.assertFalse(unique["duplicate"])
+
+    def test_another_input_under_the_key_is_a_conflict_that_says_what_differs(self):
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        other = ORDER.replace("500", "600")
+        message = self.refused(3, "flow", "start", "payment", other)
+        for part in [run, "$.order.total", "nothing was started"]:
+            self.assertIn(part, message)
+        answer = self.once("flow", "start", "payment", other, "--json")
+        self.assertEqual(3, answer.code)
+        self.members(["error", "message", "retryable", "in_doubt", "run", "key", "differs"], answer)
+        self.assertEqual(
+            ("conflicting_duplicate", run, "=17", ["$.order.total"]),
+            tuple(answer.line[name] for name in ("error", "run", "key", "differs")),
+        )
+
+    def test_without_a_key_the_input_is_the_key(self):
+        self.add(SIGNALLED)
+        self.assertEqual(self.begin("signalled", '{"b":1,"a":2}'), self.begin("signalled", '{"a":2, "b":1}'))
+        self.assertNotEqual(self.begin("signalled"), self.begin("signalled", "1"))
+
+    def test_what_cannot_be_started(self):
+        self.add(PAYMENT)
+        for arguments, code, part in [
+            (["payment", '{"order":{}}'], 2, "order.id"),
+            (["payment"], 2, "order.id"),
+            (["payment", "{"], 2, "JSON"),
+            (["payment", ""], 2, "JSON"),
+            (["payment", "@missing.json"], 2, "missing.json"),
+            (["payment@x", ORDER], 2, '"x"'),
+            (["payment@0", ORDER], 2, '"0"'),
+            (["paymnet", ORDER], 6, "paymnet"),
+            (["payment@7", ORDER], 6, "7"),
+        ]:
+            with self.subTest(arguments=arguments):
+                message = self.refused(code, "flow", "start", *arguments)
+                self.assertIn(part, message)
+                self.assertIn("nothing was started", message)
+        self.assertEqual([], self.ok("flow", "runs", "--json").lines)
+
+    def test_a_missing_key_may_be_allowed(self):
+        self.add(PAYMENT, on_missing_key="run_unprotected")
+        self.assertNotEqual(self.begin("payment", "{}"), self.begin("payment", "{}"))
+
+    def test_waiting_that_runs_out(self):
+        self.add(REVIEW)
+        answer = self.once("flow", "start", "review", '{"paper":1}', "--wait=1ms", "--json")
+        self.assertEqual(7, answer.code, answer.err)
+        started, trouble = answer.lines
+        self.assertFalse(started["duplicate"])
+        self.assertEqual(("timed_out", True), (trouble["error"], trouble["retryable"]))
+        self.assertIn(started["run"], trouble["message"])
+        message = self.refused(7, "flow", "start", "review", '{"paper":1}', "--wait=1ms")
+        self.assertIn(f"once flow show {started['run']} --watch", message)
+
+
+class Steering(FlowTest):
+    def test_a_signal_counts_once(self):
+        self.add(SIGNALLED)
+        run = self.begin("signalled")
+        send = ["flow", "signal", run, "paid", '{"cents":5}', "--id", "transfer-1"]
+        self.assertEqual(f"signal paid is with run {run}\n", self.ok(*send).out)
+        self.assertIn("was there already", self.ok(*send).out)
+        answer = self.ok(*send, "--json")
+        self.members(["run", "signal", "id", "duplicate", "sequence"], answer)
+        self.assertEqual(
+            (run, "paid", "transfer-1", True), tuple(answer.line[name] for name in ("run", "signal", "id", "duplicate"))
+        )
+        message = self.refused(3, "flow", "signal", run, "paid", "6", "--id", "transfer-1")
+        self.assertIn("transfer-1", message)
+        self.drive()
+        ended = self.show(run)
+        self.assertEqual("completed", ended["state"])
+        self.assertEqual({"cents": 5}, ended["steps"][0]["output"])
+        self.assertIn(run, self.refused(1, "flow", "signal", run, "paid", "--id", "transfer-2"))
+
+    def test_what_cannot_be_signalled(self):
+        self.add(SIGNALLED)
+        run = self.begin("signalled")
+        self.assertIn("--id", self.refused(2, "flow", "signal", run, "paid"))
+        self.assertIn("--id", self.refused(2, "flow", "signal", run, "paid", "--id", ""))
+        self.assertIn("nothing was sent", self.refused(2, "flow", "signal", run, "paid", "{", "--id", "a"))
+        self.refused(6, "flow", "signal", "signalled-nobody", "paid", "--id", "a")
+        self.assertFalse(self.ok("flow", "signal", run, "paid", "--id", "a", "--json").line["duplicate"])
+
+    def test_the_first_verdict_stands(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        says = ["flow", "approve", run, "read", "--by", "ann"]
+        answer = self.ok(*says, "--reason", "well written", "--json")
+        self.members(["run", "step", "outcome", "duplicate"], answer)
+        self.assertEqual({"run": run, "step": "read", "outcome": "approved", "duplicate": False}, answer.line)
+        again = self.ok("flow", "approve", run, "read", "--by", "bob")
+        self.assertEqual(f"step read of run {run} was approved by ann before\n", again.out)
+        self.assertTrue(self.ok(*says, "--json").line["duplicate"])
+        self.assertIn("ann", self.refused(3, *says, "--reject"))
+
+    def test_a_rejection(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        answer = self.ok("flow", "approve", run, "read", "--reject", "--by", "ann", "--reason", "too long")
+        self.assertEqual(f"step read of run {run} is rejected\n", answer.out)
+        self.drive()
+        ended = self.show(run)
+        self.assertEqual("failed", ended["state"])
+        self.assertIn("too long", ended["error"])
+        again = self.ok("flow", "approve", run, "read", "--reject", "--by", "bob")
+        self.assertEqual(f"step read of run {run} was rejected by ann before\n", again.out)
+        self.assertIn("ann: too long", self.refused(3, "flow", "approve", run, "read"))
+        answer = self.once("flow", "start", "review", '{"paper":1}', "--wait", "--json")
+        self.assertEqual(1, answer.code)
+        self.assertEqual(["failed", "failed"], [answer.lines[1]["state"], answer.lines[2]["error"]])
+
+    def test_what_cannot_be_approved(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        self.refused(6, "flow", "approve", "review-nobody", "read")
+        self.assertIn("raed", self.refused(6, "flow", "approve", run, "raed"))
+        self.assertIn("paid", self.refused(1, "flow", "approve", run, "paid"))
+
+    def test_a_cancelled_run_is_over(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        answer = self.ok("flow", "cancel", run, "--reason", "withdrawn", "--by", "ann", "--json")
+        self.members(["run", "outcome"], answer)
+        self.assertEqual({"run": run, "outcome": "asked"}, answer.line)
+        self.drive()
+        self.assertEqual("cancelled", self.show(run)["state"])
+        self.assertEqual("cancelled", self.ok("flow", "cancel", run, "--json").line["outcome"])
+        message = self.refused(1, "flow", "retry", run)
+        self.assertIn(run, message)
+        self.assertIn("cancelled", message)
+        for verb in ["cancel", "retry"]:
+            self.refused(6, "flow", verb, "review-nobody")
+        self.assertEqual(1, self.once("flow", "start", "review", '{"paper":1}', "--wait").code)
+
+    def test_a_failed_run_goes_on_where_it_failed(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        self.assertIn(run, self.refused(1, "flow", "retry", run))
+        self.ok("flow", "approve", run, "read", "--reject")
+        self.drive()
+        answer = self.ok("flow", "retry", run, "--reason", "revised", "--json")
+        self.members(["run", "round", "steps"], answer)
+        self.assertEqual({"run": run, "round": 2, "steps": ["read"]}, answer.line)
+        runner = self.start("flow", "work", "-q", "--until-empty")
+        self.until(lambda: self.show(run)["state"] == "waiting", "a second round", 60)
+        self.ok("flow", "approve", run, "read")
+        self.ok("flow", "signal", run, "paid", "--id", "a")
+        self.assertEqual(0, runner.wait(60))
+        self.assertEqual("completed", self.show(run)["state"])
+        self.refused(1, "flow", "retry", run)
+        self.refused(1, "flow", "cancel", run)
+
+    def test_a_failed_run_can_be_closed(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        self.ok("flow", "approve", run, "read", "--reject")
+        self.drive()
+        self.assertEqual({"run": run, "outcome": "closed"}, self.ok("flow", "cancel", run, "--json").line)
+        self.drive()
+        self.assertEqual("cancelled", self.show(run)["state"])
+        self.assertIn(run, self.refused(1, "flow", "retry", run))
+
+
+class Driving(FlowTest):
+    """With real workers on the steps' queues."""
+
+    PAY = 'body=$(cat); echo "$ONCE_RUN $ONCE_STEP $ONCE_IDEMPOTENCY_KEY $body" >>effects\n'
+
+    def effects(self):
+        path = self.folder / "effects"
+        return sorted(path.read_text().splitlines()) if path.exists() else []
+
+    def worker(self, text):
+        program = self.script("pay", text)
+        return self.start("work", "pay", "-q", "--topic", "pay.>", "--backoff", "1ms", "--", program)
+
+    def end(self, process):
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, process.wait(60))
+
+    def test_every_step_once(self):
+        worker = self.worker(self.PAY + 'echo "{\\"step\\":\\"$ONCE_STEP\\",\\"got\\":$body}"')
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        answer = self.ok("flow", "work", "--until-empty", "--concurrency", "3", "--worker", "me")
+        self.assertEqual("once: driving runs, 3 events at a time\n", answer.err)
+        charged = '{"got":{"cents":500},"step":"charge"}'
+        self.assertEqual(
+            [f'{run} charge {run}.charge {{"cents":500}}', f"{run} receipt {run}.receipt {charged}"], self.effects()
+        )
+        answer = self.ok("flow", "start", "payment", ORDER, "--wait", "--json")
+        self.assertEqual([True, run], [answer.lines[0]["duplicate"], answer.lines[1]["run"]])
+        self.assertEqual(
+            ("completed", {"step": "receipt", "got": json.loads(charged)}),
+            (answer.lines[1]["state"], answer.lines[1]["output"]),
+        )
+        self.drive()
+        self.assertEqual(2, len(self.effects()))
+        self.end(worker)
+
+    def test_a_start_that_waits_and_a_runner_that_stays(self):
+        worker = self.worker(self.PAY + "echo 1")
+        self.add(PAYMENT)
+        runners = [self.start("flow", "work") for _ in range(2)]
+        waited = self.ok("flow", "start", "payment", ORDER, "--wait=1m")
+        self.assertRegex(waited.out, r"\Arun payment-\S+ started\n")
+        self.assertIn("completed", waited.out)
+        self.assertEqual(2, len(self.effects()))
+        for runner in runners:
+            runner.send_signal(signal.SIGTERM)
+            _, err = runner.communicate(timeout=60)
+            self.assertEqual(0, runner.returncode, err)
+            self.assertIn(b"draining", err)
+        self.end(worker)
+
+    def test_a_step_that_fails_fails_the_run_and_is_tried_again_by_a_person(self):
+        worker = self.worker(self.PAY + "[ -e mended ] || { echo no money >&2; exit 65; }; echo 1")
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        answer = self.ok("flow", "work", "--until-empty")
+        self.assertIn("once flow runs --state failed", answer.err)
+        answer = self.once("flow", "start", "payment", ORDER, "--wait")
+        self.assertEqual(1, answer.code)
+        self.assertIn("no money", answer.err)
+        (self.folder / "mended").touch()
+        self.assertEqual(["charge"], self.ok("flow", "retry", run, "--json").line["steps"])
+        self.drive()
+        self.assertEqual("completed", self.show(run)["state"])
+        self.assertEqual(["charge", "charge", "receipt"], [line.split()[1] for line in self.effects()])
+        self.end(worker)
+
+    def test_a_cancel_reaches_a_running_step(self):
+        worker = self.worker("touch started; trap 'touch told; exit 1' TERM; while :; do sleep 0.01; done")
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        runner = self.start("flow", "work", "-q")
+        self.until((self.folder / "started").exists, "the step runs", 60)
+        self.ok("flow", "cancel", run)
+        self.until((self.folder / "told").exists, "the step is told", 60)
+        self.assertEqual(1, self.once("flow", "start", "payment", ORDER, "--wait").code)
+        self.end(runner)
+        self.end(worker)
+
+    def test_metrics_of_a_runner(self):
+        self.add(SIGNALLED)
+        runner = self.start("flow", "work", "-q", "--json", "--metrics-port", "0")
+        port = json.loads(runner.stdout.readline())["metrics_port"]
+        self.assertGreater(port, 0)
+        self.begin("signalled")
+        self.until(lambda: 'once_worker_completed_total{queue="once-flow"' in self.metrics(port), "an event", 60)
+        self.end(runner)
+
+    def metrics(self, port):
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            line.request("GET", "/metrics")
+            return line.getresponse().read().decode()
+        finally:
+            line.close()
+
+    def test_nothing_to_drive(self):
+        self.refused(5, "flow", "work")
+        self.ok("queue", "add", "q", "--topic", "t")
+        self.assertIn("once flow add", self.refused(6, "flow", "work"))
+        self.refused(2, "flow", "work", "--concurrency", "0")
+        self.assertIn("one word too many: q", self.refused(2, "flow", "work", "q"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,194 @@
+// What people see of runs, also of those that outlive what the log remembers.
+#include <thread>
+
+#include "contract/flows.h"
+
+namespace once::contract {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class FlowViewContract : public FlowZone {};
+ONCE_FOR_EVERY_STORE(FlowViewContract);
+
+TEST_P(FlowViewContract, EventsAreTheStoryInOrder) {
+  add_flow(kTwo);
+  const std::string run = start(R"({"n":1})");
+  settle();
+  EXPECT_THAT(events(run), ElementsAre("started", "task a", "step a completed", "task b",
+                                       "step b completed", "ended completed"));
+  const auto all = flows.events(run).value();
+  for (std::size_t i = 1; i < all.size(); ++i) EXPECT_LT(all[i - 1].sequence, all[i].sequence);
+  EXPECT_EQ(all[0].value.value().text(), R"({"n":1})");
+  EXPECT_EQ(all[2].value.value().text(), R"({"did":"a"})");
+  EXPECT_EQ(all[2].id, run + ".a.ended.1");
+  EXPECT_EQ(all[2].n, 1U);
+}
+
+TEST_P(FlowViewContract, ARunIsShownAsItStoodAtASequence) {
+  add_flow(kTwo);
+  const std::string run = start();
+  settle();
+  const auto all = flows.events(run).value();
+  ASSERT_THAT(all, SizeIs(6));
+  const RunView begun = flows.show(run, all[0].sequence).value();
+  EXPECT_EQ(begun.info.state, RunPhase::running);
+  EXPECT_EQ(step_in(begun, "a").status, StepStatus::active);
+  EXPECT_EQ(step_in(begun, "b").status, StepStatus::pending);
+  EXPECT_EQ(begun.info.steps_done, 0U);
+  const RunView half = flows.show(run, all[2].sequence).value();
+  EXPECT_EQ(half.sequence, all[2].sequence);
+  EXPECT_EQ(step_in(half, "a").status, StepStatus::completed);
+  EXPECT_EQ(step_in(half, "b").status, StepStatus::active);
+  EXPECT_EQ(half.info.state, RunPhase::running);
+  EXPECT_FALSE(half.info.ended_at);
+  EXPECT_EQ(flows.show(run, all[5].sequence).value().info.state, RunPhase::completed);
+}
+
+TEST_P(FlowViewContract, RunsAreListedTheLastStartedFirstAndByFilter) {
+  add_flow(kGoThenA);
+  flows.add(R"({"name":"v","steps":[{"id":"b","task":"do.b"}]})").value();
+  std::vector<std::string> all;
+  const auto begin = [&](std::string_view name, int n) {
+    all.insert(all.begin(), flows.start(name, json(std::to_string(n))).value().run);
+    pass(1s);
+  };
+  for (int i = 0; i < 3; ++i) begin("w", i);
+  const Time later = clock->now();
+  begin("v", 1);
+  begin("w", 3);
+  const auto listed = [&](const RunFilter& filter, const RunInfo* after = nullptr) {
+    std::vector<std::string> found;
+    for (const RunInfo& info : flows.runs(filter, after).value()) found.push_back(info.run);
+    return found;
+  };
+  EXPECT_EQ(listed({}), all) << "before any runner came";
+  settle();
+  EXPECT_EQ(listed({}), all);
+  EXPECT_THAT(listed({.workflow = "v"}), ElementsAre(all[1]));
+  EXPECT_THAT(listed({.state = RunPhase::completed}), ElementsAre(all[1]));
+  EXPECT_THAT(listed({.state = RunPhase::waiting}), ElementsAre(all[0], all[2], all[3], all[4]));
+  EXPECT_THAT(listed({.workflow = "v", .state = RunPhase::waiting}), IsEmpty());
+  EXPECT_THAT(listed({.since = later}), ElementsAre(all[0], all[1]));
+  EXPECT_THAT(listed({.limit = 2}), ElementsAre(all[0], all[1]));
+  const RunInfo second = flows.runs({.limit = 2}).value().back();
+  EXPECT_THAT(listed({.limit = 2}, &second), ElementsAre(all[2], all[3]));
+
+  const RunInfo waits = flows.runs({}).value().front();
+  EXPECT_EQ(waits.workflow, "w");
+  EXPECT_EQ(waits.steps, 2U);
+  EXPECT_EQ(waits.steps_done, 0U);
+  EXPECT_THAT(waits.waits_for, HasSubstr("go"));
+  EXPECT_FALSE(waits.ended_at);
+  EXPECT_TRUE(second.ended_at);
+}
+
+TEST_P(FlowViewContract, AWaitEndsWithTheRun) {
+  add_flow(kGoThenA);
+  const std::string run = start();
+  settle();
+  EXPECT_EQ(flows.wait(run, 5ms).error().code, Code::timed_out);
+  std::jthread waiting(
+      [&] { EXPECT_EQ(flows.wait(run, 60s).value().info.state, RunPhase::completed); });
+  flows.signal(run, "go", {}, "1").value();
+  settle();
+}
+
+// --- Retention ------------------------------------------------------------------------------
+
+class FlowRetention : public FlowZone {
+ protected:
+  // So long that everything which may be forgotten is.
+  void forget() {
+    const Retention ages = zone.retention().value();
+    for (const Duration age : {ages.bodies, ages.records, ages.ids, Duration{1h}}) {
+      pass(age + 1h);
+      zone.retire().value();
+    }
+  }
+  // Records that a queue of workflows has.
+  std::uint64_t kept(std::string_view queue) {
+    std::uint64_t all = 0;
+    for (const auto& [state, count] : impl->store->counts(queue).value().tasks) all += count;
+    return all;
+  }
+};
+ONCE_FOR_EVERY_STORE(FlowRetention);
+
+TEST_P(FlowRetention, ARunThatWaitsLongerThanTheLogRemembersGoesOn) {
+  add_flow(R"({"id":"a","task":"do.a"},{"id":"go","signal":"go","depends_on":["a"]},)"
+           R"({"id":"b","task":"do.b","depends_on":["go","big"],
+          "input":{"a":"steps.a","big":"steps.big"}},{"id":"big","task":"do.big"})");
+  const std::string large = '"' + std::string(100'000, 'x') + '"';
+  does["big"] = [&](Context&) { return Outcome::completed(json(large)); };
+  const std::string run = start(R"({"n":1})");
+  settle();
+  const std::uint64_t before = show(run).sequence;
+  const std::vector<std::string> story = events(run);
+  forget();
+  EXPECT_EQ(zone.inspect(run + ".a").error().code, Code::not_found);
+  EXPECT_EQ(zone.inspect(run + ".started").error().code, Code::not_found);
+
+  EXPECT_EQ(phase(run), RunPhase::waiting);
+  EXPECT_TRUE(flows.start("w", json(R"({"n":1})")).value().duplicate);
+  flows.signal(run, "go", {}, "1").value();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::completed);
+  EXPECT_TRUE(given["b"] == R"({"a":{"did":"a"},"big":)" + large + "}");
+  const RunView then = flows.show(run, before).value();
+  EXPECT_EQ(then.info.state, RunPhase::waiting);
+  EXPECT_EQ(step_in(then, "go").status, StepStatus::active);
+  EXPECT_EQ(step_in(then, "a").output.value().text(), R"({"did":"a"})");
+  for (const std::string event : {"started", "step a completed", "signal", "step go completed",
+                                  "step b completed", "ended completed"})
+    EXPECT_THAT(events(run), Contains(HasSubstr(event)));
+}
+
+TEST_P(FlowRetention, AnEndedRunIsForgottenAndAFailedOneKept) {
+  add_flow(R"({"id":"a","task":"do.a"})");
+  const std::string done = start("1");
+  settle();
+  does["a"] = [](Context&) { return Outcome::dead("no"); };
+  const std::string failed = start("2");
+  settle();
+  forget();
+  EXPECT_EQ(flows.show(done).error().code, Code::not_found);
+  EXPECT_EQ(phase(failed), RunPhase::failed);
+  EXPECT_NE(start("1"), done) << "its key is forgotten, too";
+  flows.cancel(failed, by).value();
+  settle();
+  EXPECT_EQ(phase(failed), RunPhase::cancelled);
+  forget();
+  EXPECT_EQ(flows.show(failed).error().code, Code::not_found);
+}
+
+// Also what is large and lies elsewhere: outputs of steps, of the run, and of who came too late.
+TEST_P(FlowRetention, WhatWasKeptForARunGoesWithIt) {
+  add_flow(R"({"id":"a","task":"do.a"})", R"("output":"steps.a")");
+  std::string late;
+  does["a"] = [&](Context&) {
+    if (!late.empty()) {
+      flows.cancel(late, by).value();
+      while (drive()) continue;
+    }
+    return Outcome::completed(json('"' + std::string(100'000, 'x') + '"'));
+  };
+  start("1");
+  settle();
+  late = start("2");
+  settle();
+  EXPECT_EQ(phase(late), RunPhase::cancelled);
+  EXPECT_GT(kept("once-values"), 0U);
+  forget();
+  EXPECT_EQ(kept("once-runs"), 0U);
+  EXPECT_EQ(kept("once-keys"), 0U);
+  EXPECT_EQ(kept("once-values"), 0U);
+  EXPECT_EQ(kept("once-flow"), 0U);
+}
+
+}  // namespace
+}  // namespace once::contract

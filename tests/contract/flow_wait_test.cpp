@@ -1,0 +1,271 @@
+// Steps that wait: for a time, a signal, a person; and how long a run may take.
+#include <atomic>
+
+#include "contract/flows.h"
+
+namespace once::contract {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::string_view kNap =
+    R"({"id":"nap","sleep":"10m"},{"id":"a","task":"do.a","depends_on":["nap"]})";
+constexpr std::string_view kLate =
+    R"({"id":"go","signal":"go","timeout":"1h"},{"id":"a","task":"do.a","depends_on":["go"]})";
+constexpr std::string_view kAsk =
+    R"({"id":"ok","approval":"Send it?"},)"
+    R"({"id":"a","task":"do.a","depends_on":["ok"],"input":"steps.ok"})";
+
+class FlowWaitContract : public FlowZone {
+ protected:
+  Result<Receipt> signal(const std::string& run, std::string_view body = "null",
+                         std::string_view id = "1", std::string_view name = "go") {
+    return flows.signal(run, name, json(body), id);
+  }
+};
+ONCE_FOR_EVERY_STORE(FlowWaitContract);
+
+// --- Sleep ----------------------------------------------------------------------------------
+
+TEST_P(FlowWaitContract, ASleepIsOverWhenItsTimeHasPassed) {
+  add_flow(kNap);
+  const std::string run = start();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::waiting);
+  pass(10min - 1s);
+  settle();
+  EXPECT_THAT(ran, IsEmpty());
+  pass(2s);
+  settle();
+  EXPECT_THAT(ran, ElementsAre("a"));
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
+// --- Signals --------------------------------------------------------------------------------
+
+TEST_P(FlowWaitContract, ASignalEndsTheStepThatWaitsForIt) {
+  add_flow(kGoThenA);
+  const std::string run = start();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::waiting);
+  EXPECT_EQ(status(run, "go"), StepStatus::active);
+  const auto unknown = signal(run, "1", "other", "stop");
+  EXPECT_EQ(unknown.error().code, Code::invalid_input);
+  EXPECT_THAT(unknown.error().message, HasSubstr("it waits for: go"));
+  EXPECT_FALSE(signal(run, R"({"n":1})").value().duplicate);
+  settle();
+  EXPECT_EQ(given["a"], R"({"n":1})");
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
+TEST_P(FlowWaitContract, ASignalThatComesBeforeItsStepIsKeptForIt) {
+  add_flow(R"({"id":"a","task":"do.a"},{"id":"go","signal":"go","depends_on":["a"]},)"
+           R"({"id":"b","task":"do.b","depends_on":["go"],"input":"steps.go"})");
+  const std::string run = start();
+  signal(run, "1", "first").value();
+  settle();
+  EXPECT_THAT(ran, ElementsAre("a", "b"));
+  EXPECT_EQ(given["b"], "1");
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
+TEST_P(FlowWaitContract, OfSeveralSignalsTheFirstOneCounts) {
+  add_flow(kGoThenA);
+  const std::string run = start();
+  signal(run, "1", "first").value();
+  signal(run, "2", "second").value();
+  settle();
+  EXPECT_EQ(given["a"], "1");
+}
+
+TEST_P(FlowWaitContract, ASignalIsKnownByItsId) {
+  add_flow(kGoThenA);
+  const std::string run = start();
+  EXPECT_FALSE(signal(run, "1").value().duplicate);
+  EXPECT_TRUE(signal(run, "1").value().duplicate);
+  const auto other = signal(run, "2");
+  EXPECT_EQ(other.error().code, Code::conflicting_duplicate);
+  settle();
+  EXPECT_EQ(given["a"], "1");
+  EXPECT_EQ(phase(run), RunPhase::completed);
+  EXPECT_TRUE(signal(run, "1").value().duplicate) << "who asks again hears that it was taken";
+  EXPECT_EQ(signal(run, "1", "late").error().code, Code::wrong_state);
+  EXPECT_EQ(flows.signal(run, "go", {}, "").error().code, Code::invalid_input);
+}
+
+TEST_P(FlowWaitContract, AnIdIsOneSignalAndSignalsOfOtherNamesAreOtherSteps) {
+  add_flow(R"({"id":"go","signal":"go"},{"id":"on","signal":"on"})");
+  const std::string run = start();
+  signal(run, "1", "id", "on").value();
+  EXPECT_EQ(signal(run, "1", "id", "go").error().code, Code::conflicting_duplicate);
+  settle();
+  EXPECT_EQ(status(run, "on"), StepStatus::completed);
+  EXPECT_EQ(status(run, "go"), StepStatus::active);
+}
+
+TEST_P(FlowWaitContract, OfManyWhoSendOneSignalAtOnceOneIsTheFirst) {
+  add_flow(kGoThenA);
+  const std::string run = start();
+  std::atomic<int> first{0};
+  at_once(6, [&](int) {
+    if (!signal(run, "1").value().duplicate) ++first;
+  });
+  EXPECT_EQ(first, 1);
+  settle();
+  EXPECT_THAT(ran, ElementsAre("a"));
+}
+
+TEST_P(FlowWaitContract, ASignalThatDoesNotComeInTimeFailsItsStep) {
+  add_flow(kLate);
+  const std::string run = start();
+  settle();
+  pass(1h + 1s);
+  settle();
+  EXPECT_EQ(status(run, "go"), StepStatus::failed);
+  EXPECT_THAT(step_of(run, "go").why, HasSubstr("no signal 'go' within 1h"));
+  EXPECT_EQ(phase(run), RunPhase::failed);
+  EXPECT_THAT(ran, IsEmpty());
+
+  EXPECT_THAT(flows.retry(run, by).value(), ElementsAre("go"));
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::waiting) << "it waits anew";
+  pass(30min);
+  signal(run).value();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
+TEST_P(FlowWaitContract, ASignalThatComesInTimeCallsItsTimerOff) {
+  add_flow(kLate);
+  const std::string run = start();
+  settle();
+  EXPECT_EQ(timers(), 1U);
+  signal(run).value();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::completed);
+  EXPECT_EQ(timers(), 0U);
+}
+
+// --- Approval -------------------------------------------------------------------------------
+
+TEST_P(FlowWaitContract, AnApprovedStepIsCompleted) {
+  add_flow(kAsk);
+  const std::string run = start();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::waiting);
+  EXPECT_FALSE(flows.approve(run, "ok", true, by).value().duplicate);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::completed);
+  EXPECT_EQ(json(given["a"]).at("approved").value(), "true");
+  EXPECT_EQ(json(given["a"]).at("by").value(), "ann");
+  EXPECT_EQ(json(given["a"]).at("why").value(), "she looked");
+}
+
+TEST_P(FlowWaitContract, ARejectedStepHasFailed) {
+  add_flow(kAsk);
+  const std::string run = start();
+  settle();
+  EXPECT_FALSE(flows.approve(run, "ok", false, by).value().approved);
+  const Approved again = flows.approve(run, "ok", false, {.who = "bob"}).value();
+  EXPECT_TRUE(again.duplicate);
+  EXPECT_EQ(again.by, "ann") << "who was first";
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::failed);
+  EXPECT_THAT(step_of(run, "ok").why, HasSubstr("rejected by ann"));
+  EXPECT_THAT(step_of(run, "ok").why, HasSubstr("she looked"));
+  EXPECT_THAT(ran, IsEmpty());
+}
+
+TEST_P(FlowWaitContract, TheFirstVerdictStands) {
+  add_flow(kAsk);
+  const std::string run = start();
+  settle();
+  const Approved first = flows.approve(run, "ok", true, by).value();
+  EXPECT_TRUE(first.approved);
+  EXPECT_EQ(first.by, "ann");
+  for (int i = 0; i < 2; ++i) {
+    const Approved again = flows.approve(run, "ok", true, {.who = "bob"}).value();
+    EXPECT_TRUE(again.duplicate);
+    EXPECT_EQ(again.by, "ann");
+    EXPECT_EQ(flows.approve(run, "ok", false, {.who = "bob"}).error().code,
+              Code::conflicting_duplicate);
+    settle();  // and the same when the run went on from it
+  }
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
+TEST_P(FlowWaitContract, OfTwoVerdictsAtOnceOneStands) {
+  add_flow(kAsk);
+  const std::string run = start();
+  settle();
+  std::atomic<int> yes{0};
+  std::atomic<int> no{0};
+  at_once(6, [&](int thread) {
+    const bool verdict = thread % 2 == 0;
+    const auto said =
+        flows.approve(run, "ok", verdict, {.who = "person " + std::to_string(thread)});
+    if (said && !said->duplicate) ++(verdict ? yes : no);
+    EXPECT_TRUE(said || said.error().code == Code::conflicting_duplicate);
+  });
+  EXPECT_EQ(yes + no, 1);
+  settle();
+  EXPECT_EQ(phase(run), yes == 1 ? RunPhase::completed : RunPhase::failed);
+}
+
+TEST_P(FlowWaitContract, OnlyAStepThatWaitsForItIsApproved) {
+  add_flow(R"({"id":"a","task":"do.a"},{"id":"ok","approval":"Send it?","depends_on":["a"]})");
+  const std::string run = start();
+  EXPECT_TRUE(drive());
+  EXPECT_EQ(flows.approve(run, "ok", true, by).error().code, Code::wrong_state) << "not yet";
+  EXPECT_EQ(flows.approve(run, "a", true, by).error().code, Code::invalid_input) << "a task";
+  EXPECT_EQ(flows.approve(run, "nowhere", true, by).error().code, Code::invalid_input);
+  flows.cancel(run, by).value();
+  settle();
+  EXPECT_EQ(flows.approve(run, "ok", true, by).error().code, Code::wrong_state) << "it is over";
+}
+
+TEST_P(FlowWaitContract, AnApprovalThatNobodyGivesInTimeHasFailed) {
+  add_flow(R"({"id":"ok","approval":"Send it?","timeout":"3d"})");
+  const std::string run = start();
+  settle();
+  pass(24h * 3 + 1s);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::failed);
+  EXPECT_THAT(step_of(run, "ok").why, HasSubstr("within 3d"));
+}
+
+// --- The run's own time ---------------------------------------------------------------------
+
+TEST_P(FlowWaitContract, ARunThatTakesTooLongHasFailedAndNothingMoreIsBegun) {
+  add_flow(R"({"id":"a","task":"do.a"},{"id":"b","task":"do.b","depends_on":["a"]})",
+           R"("timeout":"1h")");
+  const std::string run = start();
+  while (drive()) continue;
+  pass(1h + 1s);
+  while (drive()) continue;
+  EXPECT_EQ(phase(run), RunPhase::failed);
+  EXPECT_THAT(show(run).info.error, HasSubstr("within 1h"));
+  EXPECT_EQ(status(run, "a"), StepStatus::unreached);
+  settle();
+  EXPECT_THAT(ran, IsEmpty());
+  EXPECT_EQ(flows.retry(run, by).error().code, Code::wrong_state) << "its steps were called off";
+}
+
+TEST_P(FlowWaitContract, ARunThatEndsInTimeCallsItsTimerOff) {
+  add_flow(kGoThenA, R"("timeout":"1h")");
+  const std::string run = start();
+  settle();
+  EXPECT_EQ(timers(), 1U);
+  signal(run).value();
+  settle();
+  EXPECT_EQ(timers(), 0U);
+  pass(2h);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
+}  // namespace
+}  // namespace once::contract

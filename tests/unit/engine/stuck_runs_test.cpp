@@ -1,0 +1,99 @@
+// Which runs of workflows `doctor --deep` says nothing will move.
+#include <gmock/gmock.h>
+
+#include "api/zone_impl.h"
+#include "engine/flow_book.h"
+#include "once/testing.h"
+#include "store/memory/memory_store.h"
+
+namespace once {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kPayment = R"({"name":"payment","steps":[
+    {"id":"charge","task":"pay.charge"}, {"id":"nap","sleep":"1h","depends_on":["charge"]}]})";
+constexpr const char* kReview =
+    R"({"name":"review","steps":[{"id":"read","approval":"Is it good?"}]})";
+
+class StuckRuns : public ::testing::Test {
+ protected:
+  StuckRuns() {
+    engine::FlowBook book(*impl_->store, *impl_->scheduler);
+    book.make_queues().value();
+    for (const char* definition : {kPayment, kReview})
+      book.add(encoding::parse_definition(definition).value()).value();
+    zone_.add({.name = "pay", .topic = "pay.>"}).value();
+  }
+
+  void started(const std::string& workflow) {
+    core::RunState state{.run = workflow + "-1",
+                         .workflow = workflow,
+                         .version = 1,
+                         .input = "null",
+                         .started = {3},
+                         .started_at = clock_->now()};
+    state.rounds[1] = {.sequence = {3}, .at = clock_->now()};
+    engine::FlowBook book(*impl_->store, *impl_->scheduler);
+    ASSERT_TRUE(book.write(state, {})->written);
+  }
+  void append(const std::string& id, const std::string& topic) {
+    const store::Append item{.id = id, .topic = topic, .body = Body::json("null").value()};
+    ASSERT_EQ(impl_->store->append(std::span(&item, 1)).front()->verdict,
+              core::AppendVerdict::accepted);
+  }
+  // Someone who does not know that steps owe a reply.
+  void run_as_an_older_worker() {
+    auto worker = zone_.worker("pay", [](Context&) { return Outcome::completed(); }).value();
+    ASSERT_TRUE(worker.run_one().value());
+  }
+  std::vector<std::string> stuck(bool deep = true) {
+    clock_->advance(11min);
+    std::vector<std::string> found;
+    for (const Finding& finding : zone_.doctor({.deep = deep})->findings)
+      if (finding.code == "stuck_run") found.push_back(finding.what);
+    return found;
+  }
+
+  std::shared_ptr<testing::VirtualClock> clock_ = std::make_shared<testing::VirtualClock>();
+  std::shared_ptr<Zone::Impl> impl_ = std::make_shared<Zone::Impl>(store::open_memory(clock_));
+  Zone zone_{impl_};
+};
+
+TEST_F(StuckRuns, NothingOfItIsOpen) {
+  started("payment");
+  EXPECT_THAT(stuck(false), IsEmpty()) << "it is asked for";
+  EXPECT_THAT(stuck(), ElementsAre(HasSubstr("1 run (payment-1)")));
+}
+
+TEST_F(StuckRuns, ItsTaskWasCompletedAndNobodySaidSo) {
+  started("payment");
+  append("payment-1.charge", "pay.charge");
+  EXPECT_THAT(stuck(), IsEmpty()) << "its task is open";
+  run_as_an_older_worker();
+  EXPECT_THAT(stuck(), ElementsAre(HasSubstr("payment-1")));
+}
+
+TEST_F(StuckRuns, ItsTaskIsTakenByNobodyYet) {
+  zone_.remove_queue("pay").value();
+  started("payment");
+  append("payment-1.charge", "pay.charge");
+  EXPECT_THAT(stuck(), IsEmpty());
+}
+
+TEST_F(StuckRuns, AnEventOfItIsOpen) {
+  started("payment");
+  append("payment-1.charge.ended.1", "$once.flow.payment.step");
+  EXPECT_THAT(stuck(), IsEmpty());
+}
+
+TEST_F(StuckRuns, APersonIsAsked) {
+  started("review");
+  EXPECT_THAT(stuck(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace once
