@@ -106,12 +106,15 @@ core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
 struct Start {
   std::size_t step{};
   bool task = false;
+  std::uint32_t round{};  // that has it run again; zero: for the first time
 };
 std::optional<Start> start_in(const core::FlowAction& action) {
-  if (const auto* task = std::get_if<core::StartTask>(&action)) return Start{task->step, true};
-  if (const auto* task = std::get_if<core::RetryTask>(&action)) return Start{task->step, true};
-  if (const auto* wait = std::get_if<core::StartWait>(&action)) return Start{wait->step, false};
-  if (const auto* end = std::get_if<core::EndStep>(&action)) return Start{end->step, false};
+  if (const auto* task = std::get_if<core::StartTask>(&action))
+    return Start{.step = task->step, .task = true};
+  if (const auto* task = std::get_if<core::RetryTask>(&action))
+    return Start{.step = task->step, .task = true, .round = task->round};
+  if (const auto* wait = std::get_if<core::StartWait>(&action)) return Start{.step = wait->step};
+  if (const auto* end = std::get_if<core::EndStep>(&action)) return Start{.step = end->step};
   return std::nullopt;
 }
 
@@ -187,7 +190,9 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
       const core::FlowStep& step = definition.steps[start->step];
       const auto tried = state.rate_retries.find(step.id);
       const std::uint32_t n = tried == state.rate_retries.end() ? 0 : tried->second.n;
-      auto wait = gates_.pass_rate(definition, step, state, n > 0);
+      const std::string who =
+          start->round > 0 ? state.run + '.' + std::to_string(start->round) : state.run;
+      auto wait = gates_.pass_rate(definition, step, who, n > 0);
       if (!wait) return wait.error();
       if (*wait) {
         batch.event(try_again(state, Kind::rate_retry, step.id, n + 1), **wait);
