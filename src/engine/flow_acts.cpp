@@ -156,7 +156,7 @@ Result<void> FlowActs::perform(const core::FlowDefinition& definition, const cor
     else if (const auto* off = std::get_if<core::CallOff>(&action))
       done = call_off(core::step_id(state.run, definition.steps[off->step].id), state);
     else if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
-      done = call_off(core::event_id(core::event_of(definition, state, *timer)), state);
+      done = call_off_timer(core::event_of(definition, state, *timer), state);
     else if (std::holds_alternative<core::Finish>(action))
       done = finish(definition, state);
     if (!done) return done;
@@ -308,6 +308,19 @@ Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
   if (*row && (*row)->stored && (*row)->stored->record.state == State::cancelled)
     return never("its task was cancelled by hand");
   return Place{.queue = queue->name, .sequence = (*entry)->sequence};
+}
+
+Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
+  const std::string id = core::event_id(timer);
+  const auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) {
+    // A slow runner that is about to arm it finds that it is there, and over.
+    store::Append item = FlowLog::entry_of(timer);
+    item.lives = Duration{0};
+    if (const auto appended = log_.append(std::move(item)); !appended) return appended.error();
+  }
+  return call_off(id, state);
 }
 
 Result<void> FlowActs::call_off(const std::string& id, const core::RunState& state) {
