@@ -337,8 +337,6 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
 
 Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
   if (auto settled = book_.settle_key(state, true); !settled) return settled;
-  if (core::over_for_good(state))
-    if (auto settled = book_.settle_values(state, true); !settled) return settled;
   return gates_.leave(definition, state.run);
 }
 
