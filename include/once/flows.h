@@ -22,7 +22,7 @@ namespace once::inline v1 {
 struct FlowAdded {
   std::string workflow{};
   std::uint32_t version{};
-  bool added{};  // false: this version was there, word for word
+  bool added{};  // false: this version was there, and means the same
   std::size_t steps{};
   std::vector<std::string> hints{};  // what keeps its steps from running as yet
 };

@@ -90,15 +90,23 @@ class WorkflowText {
     return std::move(text).take();
   }
 
+  static std::string quoted(std::string_view utf8) {
+    std::string text;
+    encoding::append_canonical_string(utf8, text);
+    return text;
+  }
+
   std::string text_of(const Input& input) {
     if (!input.path_.empty()) {
       if (!input.members_.empty()) fault_ = "an input is a path and has members too";
-      std::string path;
-      encoding::append_canonical_string(input.path_, path);
-      return path;
+      return quoted(input.path_);
     }
     ObjectText text;
     for (const Input::Member& member : input.members_) {
+      if (member.path && !member.value) {
+        text.json(member.name, quoted(*member.path));
+        continue;
+      }
       ObjectText value;
       if (member.path) value.string("path", *member.path);
       if (member.value) {

@@ -159,7 +159,7 @@ Result<void> FlowActs::perform(const core::FlowDefinition& definition, const cor
     else if (const auto* off = std::get_if<core::CallOff>(&action))
       done = call_off(core::step_id(state.run, definition.steps[off->step].id), state);
     else if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
-      done = call_off(core::event_id(core::event_of(definition, state, *timer)), state);
+      done = call_off_timer(core::event_of(definition, state, *timer), state);
     else if (std::holds_alternative<core::Finish>(action))
       done = finish(definition, state);
     if (!done) return done;
@@ -315,6 +315,19 @@ Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
   return Place{.queue = queue->name, .sequence = (*entry)->sequence};
 }
 
+Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
+  const std::string id = core::event_id(timer);
+  const auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) {
+    // A slow runner that is about to arm it finds that it is there, and over.
+    store::Append item = FlowLog::entry_of(timer);
+    item.lives = Duration{0};
+    if (const auto appended = log_.append(std::move(item)); !appended) return appended.error();
+  }
+  return call_off(id, state);
+}
+
 Result<void> FlowActs::call_off(const std::string& id, const core::RunState& state) {
   const core::EndFact* const end = core::end_of(state);
   const std::string why =
@@ -342,8 +355,6 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
 
 Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
   if (auto settled = book_.settle_key(state, true); !settled) return settled;
-  if (core::over_for_good(state))
-    if (auto settled = book_.settle_values(state, true); !settled) return settled;
   return gates_.leave(definition, state.run);
 }
 

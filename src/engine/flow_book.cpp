@@ -253,7 +253,9 @@ Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
   if (swapped->written) return true;
   const auto& current = swapped->current;
   if (!current || !current->record.result) return damaged("the definition of '" + key + "'");
-  if (current->record.result->text() == parsed.canonical) return false;
+  // What is left out, or written in another way, means the same.
+  const auto there = encoding::parse_definition(current->record.result->text());
+  if (there && there->definition == given) return false;
   const auto last = newest(given.name);
   return another_definition(
       given,

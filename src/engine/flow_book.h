@@ -79,7 +79,7 @@ class FlowBook {
   // Makes the queues of workflows, as far as they are missing.
   Result<void> make_queues();
 
-  // False: this version is there, word for word. Another definition under this name and version is a
+  // False: this version is there, and means the same. Another definition under this name and version is a
   // conflict: definitions do not change.
   Result<bool> add(const encoding::ParsedDefinition& parsed);
   // Code::not_found: there is none.

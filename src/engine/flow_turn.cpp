@@ -111,8 +111,9 @@ Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::R
                            const core::FlowEvent& event) {
   if (event.kind == Kind::retried && core::end_of(state) == nullptr)
     if (auto settled = book_.settle_key(state, false); !settled) return settled;
-  // It came when the others had been settled.
-  if (event.elsewhere && core::over_for_good(state))
+  // What was put away ages from the end on, or from when it came after that. By the facts as they are
+  // kept: filled in, they do not tell any more which output lies elsewhere.
+  if ((event.kind == Kind::ended || event.elsewhere) && core::over_for_good(state))
     if (auto settled = book_.settle_values(state, true); !settled) return settled;
   auto whole = book_.whole(state);
   if (!whole) return whole.error();

@@ -122,7 +122,8 @@ TEST_P(FlowContract, AWorkflowBuiltInCodeIsTheSameAsItsJson) {
 TEST_P(FlowContract, ADefinitionIsShownAsItIsDrawn) {
   add_flow(R"({"id":"mail","task":"do.mail","depends_on":["nap","ok"]},)"
            R"({"id":"ok","approval":"Send it?","depends_on":["paid"]},)"
-           R"({"id":"nap","sleep":"10m"},{"id":"paid","signal":"paid","on_failure":"warn"},)"
+           R"({"id":"nap","sleep":"10m"},)"
+           R"({"id":"paid","signal":"paid","timeout":"1h","on_failure":"warn"},)"
            R"({"id":"warn","task":"do.warn"})");
   const FlowView view = flows.definition("w").value();
   EXPECT_EQ(view.workflow, "w");

@@ -75,7 +75,8 @@ void FlowWitness::appended(const store::Append& item) {
   if (!is_step && !core::own_topic(item.topic)) return;
   if (!entries_.emplace(item.id, std::string(item.body.text())).second) return;
   if (is_end(item.id)) under_way_.erase(run);
-  const bool called_off = item.lives && *item.lives == Duration{0};
+  // What a slow runner begins of a run that was cancelled meanwhile is called off.
+  const bool called_off = entries_.contains(run + ".ended.1");
   if (is_step && !called_off) under_way_.insert(run);
   if (plan_.flow.max_runs > 0 && under_way_.size() > static_cast<std::size_t>(plan_.flow.max_runs))
     broken("F6: " + std::to_string(under_way_.size()) + " runs are under way, and max_runs is " +
@@ -157,6 +158,11 @@ bool FlowWitness::all_over() const {
 void FlowWitness::check_the_end() {
   check_log();
   for (const Order& order : plan_.orders) check_run(order);
+  const auto events = zone_.inner->rows({.queue = std::string(core::kFlowQueue)}, nullptr, 10'000);
+  for (const store::Row& row : events->rows)
+    if (const State state = store::state_of(row, zone_.inner->now()); !core::settled(state))
+      broken("F4: all runs are over, and " + row.entry.id + " is " +
+             std::string(to_string(state)));
 }
 
 void FlowWitness::check_log() const {

@@ -56,7 +56,7 @@ TEST(WorkflowBuilder, WritesWhatPeopleWouldWrite) {
     "output": "steps.receipt",
     "steps": [
       {"id": "charge", "task": "pay.charge", "queue": "pay",
-       "input": {"order": {"path": "input.order.id"}, "coupon": {"path": "input.coupon", "default": null},
+       "input": {"order": "input.order.id", "coupon": {"path": "input.coupon", "default": null},
                  "currency": {"value": "EUR"}},
        "retry": {"attempts": 5, "backoff": "linear", "wait": "2s", "cap": "1m", "jitter": 0},
        "timeout": "1m", "skip_if": {"path": "input.order.total", "equals": 0},
