@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/names.h"
+#include "core/own_queues.h"
 
 namespace once::engine {
 namespace {
