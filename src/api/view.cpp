@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "api/zone_impl.h"
-#include "core/own_queues.h"
+#include "core/names.h"
 #include "encoding/digest.h"
 #include "encoding/key_template.h"
 #include "engine/task_row.h"

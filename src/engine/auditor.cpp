@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/own_queues.h"
+#include "core/names.h"
 
 namespace once::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/own_queues.h"
+#include "core/names.h"
 #include "core/words.h"
 
 namespace once::engine {
