@@ -7,7 +7,7 @@ FROM ?= 1
 BENCH_ROUNDS ?= 3
 BENCH_TASKS ?= 50000
 
-.PHONY: build test demo install bench bench-scale bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
+.PHONY: build test demo install bench bench-scale bench-flow bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
 
 # build/once, the command. The first configuration needs no test packages.
 build:
@@ -56,6 +56,15 @@ bench-scale:
 	@cmake --build build/bench -j $(JOBS) --target once_peer once_fill
 	@python3 -B bench/scale --remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) $(BENCH_SCALE) \
 		build/bench/once_peer build/bench/once_fill
+
+# Runs of a workflow: how many a second, in how much memory, and whether a run costs the same after a hundred thousand
+# (BENCH_FLOW="--runs 10000" has less).
+bench-flow:
+	@tools/setup build bench
+	@tools/nats-server >/dev/null || true
+	@cmake --preset bench
+	@cmake --build build/bench -j $(JOBS) --target once_flow
+	@python3 -B bench/flow $(if $(BENCH_WRITE),--write) $(BENCH_FLOW) build/bench/once_flow
 
 # The hot pieces by themselves; BENCH_FLAGS are Google Benchmark's.
 bench-encoding:

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/flow_print.h"
 #include "cli/json_line.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -136,7 +137,7 @@ void print_json(Session& session, const Audit& audit, const Request& request) {
 
 std::string queue_text(const AuditLine& line) {
   if (line.queue.empty()) return "(unrouted)";
-  return line.queue == "once-runs" ? "(runs)" : line.queue;  // where workflows keep them
+  return line.queue == kRunsQueue ? "(runs)" : line.queue;
 }
 
 class AuditTable {

@@ -11,6 +11,8 @@
 
 namespace once::cli {
 
+inline constexpr std::string_view kRunsQueue = "once-runs";  // where a zone keeps them
+
 // For people, with --json as one object.
 void print_run(Session& session, const RunView& run);
 std::string run_text(const RunView& run, const Style& style);

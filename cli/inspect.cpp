@@ -1,4 +1,6 @@
 // once inspect ID: a task's whole story, or how a run stands.
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/flow_print.h"
 #include "cli/options.h"
@@ -8,16 +10,23 @@
 namespace once::cli {
 namespace {
 
+// A run that nobody has looked at yet has no record.
+bool may_be_run(const Result<TaskView>& task) {
+  if (!task) return task.error().code == Code::not_found;
+  return std::any_of(task->queues.begin(), task->queues.end(),
+                     [](const QueueView& view) { return view.queue == kRunsQueue; });
+}
+
 int inspect(Session& session, const std::string& id) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  auto run = zone->flows().show(id);
-  if (run) {
-    print_run(session, *run);
-    return kDone;
-  }
-  if (run.error().code != Code::not_found) return session.fail(run.error());
   auto task = zone->inspect(id);
+  if (may_be_run(task)) {
+    if (const auto run = zone->flows().show(id)) {
+      print_run(session, *run);
+      return kDone;
+    }
+  }
   if (!task) return session.fail(task.error());
   tell_story(session, *task);
   return kDone;

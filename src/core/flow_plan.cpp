@@ -276,9 +276,12 @@ std::vector<FlowAction> when_time_is_up(const FlowDefinition& definition, const 
 
 std::vector<FlowAction> when_over(const FlowDefinition& definition, const RunState& state,
                                   const FlowEvent& event, const Judge& judge) {
-  const EndFact* const end = end_of(state);
-  if (end == nullptr || event.n != round_of(state)) return {};
+  const auto round = state.rounds.find(event.n);
+  if (round == state.rounds.end() || !round->second.ended) return {};
   std::vector<FlowAction> actions;
+  if (definition.timeout > Duration{0} && round->second.ended->outcome != RunOutcome::timed_out)
+    actions.emplace_back(CallOffTimer{.step = {}, .n = event.n});
+  if (event.n != round_of(state)) return actions;  // the run went on, or was closed
   const Standings standings(definition, state, judge);
   for (std::size_t i = 0; i < definition.steps.size(); ++i) {
     if (standings[i].status != StepStatus::active) continue;
@@ -287,8 +290,6 @@ std::vector<FlowAction> when_over(const FlowDefinition& definition, const RunSta
     else if (has_timer(definition.steps[i]))
       actions.emplace_back(CallOffTimer{.step = i, .n = standings[i].n});
   }
-  if (definition.timeout > Duration{0} && end->outcome != RunOutcome::timed_out)
-    actions.emplace_back(CallOffTimer{.step = {}, .n = event.n});
   actions.emplace_back(Finish{event.n});
   std::sort(actions.begin(), actions.end());
   return actions;

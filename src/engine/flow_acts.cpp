@@ -106,12 +106,15 @@ core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
 struct Start {
   std::size_t step{};
   bool task = false;
+  std::uint32_t round{};  // that has it run again; zero: for the first time
 };
 std::optional<Start> start_in(const core::FlowAction& action) {
-  if (const auto* task = std::get_if<core::StartTask>(&action)) return Start{task->step, true};
-  if (const auto* task = std::get_if<core::RetryTask>(&action)) return Start{task->step, true};
-  if (const auto* wait = std::get_if<core::StartWait>(&action)) return Start{wait->step, false};
-  if (const auto* end = std::get_if<core::EndStep>(&action)) return Start{end->step, false};
+  if (const auto* task = std::get_if<core::StartTask>(&action))
+    return Start{.step = task->step, .task = true};
+  if (const auto* task = std::get_if<core::RetryTask>(&action))
+    return Start{.step = task->step, .task = true, .round = task->round};
+  if (const auto* wait = std::get_if<core::StartWait>(&action)) return Start{.step = wait->step};
+  if (const auto* end = std::get_if<core::EndStep>(&action)) return Start{.step = end->step};
   return std::nullopt;
 }
 
@@ -156,7 +159,7 @@ Result<void> FlowActs::perform(const core::FlowDefinition& definition, const cor
     else if (const auto* off = std::get_if<core::CallOff>(&action))
       done = call_off(core::step_id(state.run, definition.steps[off->step].id), state);
     else if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
-      done = call_off(core::event_id(core::event_of(definition, state, *timer)), state);
+      done = call_off_timer(core::event_of(definition, state, *timer), state);
     else if (std::holds_alternative<core::Finish>(action))
       done = finish(definition, state);
     if (!done) return done;
@@ -187,7 +190,9 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
       const core::FlowStep& step = definition.steps[start->step];
       const auto tried = state.rate_retries.find(step.id);
       const std::uint32_t n = tried == state.rate_retries.end() ? 0 : tried->second.n;
-      auto wait = gates_.pass_rate(definition, step, state, n > 0);
+      const std::string who =
+          start->round > 0 ? state.run + '.' + std::to_string(start->round) : state.run;
+      auto wait = gates_.pass_rate(definition, step, who, n > 0);
       if (!wait) return wait.error();
       if (*wait) {
         batch.event(try_again(state, Kind::rate_retry, step.id, n + 1), **wait);
@@ -308,6 +313,19 @@ Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
   if (*row && (*row)->stored && (*row)->stored->record.state == State::cancelled)
     return never("its task was cancelled by hand");
   return Place{.queue = queue->name, .sequence = (*entry)->sequence};
+}
+
+Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
+  const std::string id = core::event_id(timer);
+  const auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) {
+    // A slow runner that is about to arm it finds that it is there, and over.
+    store::Append item = FlowLog::entry_of(timer);
+    item.lives = Duration{0};
+    if (const auto appended = log_.append(std::move(item)); !appended) return appended.error();
+  }
+  return call_off(id, state);
 }
 
 Result<void> FlowActs::call_off(const std::string& id, const core::RunState& state) {

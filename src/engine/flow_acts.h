@@ -48,6 +48,7 @@ class FlowActs {
     std::string why_not{};  // its task cannot run again
   };
   Result<Place> task_place(const core::FlowStep& step, const core::RunState& state);
+  Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);
   // Where the log has an entry of that id, it is not to be run (any more).
   Result<void> call_off(const std::string& id, const core::RunState& state);
   Result<Queues> queues();  // as of a moment ago

@@ -168,7 +168,7 @@ Result<void> FlowGates::leave(const core::FlowDefinition& definition, std::strin
 // A clock that went back does not open a window again.
 Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition& definition,
                                                      const core::FlowStep& step,
-                                                     const core::RunState& run, bool sent_away) {
+                                                     const std::string& who, bool sent_away) {
   const Duration per = step.rate->per;
   const auto limit = static_cast<std::uint64_t>(step.rate->limit);
   const std::string name = "rate." + definition.name + "." + step.id;
@@ -182,15 +182,15 @@ Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition&
       note.window = window;
       note.taken.clear();
     }
-    if (has(note.taken, run.run)) return std::optional<Duration>{};
+    if (has(note.taken, who)) return std::optional<Duration>{};
     const bool may = note.taken.size() < (sent_away ? limit : left_to_newcomers(note, limit));
     std::optional<Duration> wait;
     if (may) {
-      note.taken.push_back(run.run);
+      note.taken.push_back(who);
     } else {
       book(note, limit);
       wait = std::max(per * static_cast<Duration::rep>(note.booked_to) - now, Duration{1}) +
-             spread(run.run, per / 10);
+             spread(who, per / 10);
     }
     auto written =
         book_.write_note(name, text_of(note), *stored ? (*stored)->revision : core::Revision{});

@@ -25,10 +25,10 @@ class FlowGates {
   // The run is over: its place is free.
   Result<void> leave(const core::FlowDefinition& definition, std::string_view run);
 
-  // None: the step may start now; else it is to ask again after so long. `sent_away`: it was told so
-  // before.
+  // None: the step may start now; else it is to ask again after so long. `who`: the run, and which
+  // start of the step it is. `sent_away`: it was told so before.
   Result<std::optional<Duration>> pass_rate(const core::FlowDefinition& definition,
-                                            const core::FlowStep& step, const core::RunState& run,
+                                            const core::FlowStep& step, const std::string& who,
                                             bool sent_away);
 
  private:

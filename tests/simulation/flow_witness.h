@@ -9,7 +9,7 @@
 //   F3  a round of a run ends once, and what is said of that stays so
 //   F4  a run comes to its end, and stands then as one that nothing happened to
 //   F5  once the end of a cancelled run was handled, none of its steps begins
-//   F6  no more runs are under way than max_runs allows
+//   F6  no more runs are under way than max_runs allows, and no more are let in by a rate
 #pragma once
 
 #include <map>

@@ -15,6 +15,9 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr Duration kLongEnough = minutes{120};  // for everything to settle once nothing goes wrong
+// The same of runs: soon enough for those whose own doing it is, before somebody looks for what was
+// left behind.
+constexpr Duration kRunsLongEnough = minutes{20};
 
 Task task_of(const Publication& publication, Time now) {
   Task task{
@@ -364,7 +367,7 @@ void Simulation::calm_down() {
         return all_done() && !deciding_ && zone_.quiet() && witness_.all_settled() &&
                (!flows_ || flows_->all_over());
       },
-      kLongEnough);
+      flows_ ? kRunsLongEnough : kLongEnough);
   if (quiet || violation()) return;
   if (flows_) flows_->check_the_end();
   witness_.check_the_end();

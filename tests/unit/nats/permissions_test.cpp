@@ -182,6 +182,55 @@ TEST_F(NatsPermissions, OnlyWorkersTellWorkflowsWhatHappened) {
   EXPECT_THAT(as("auditor").log(0, 100, ">").value(), SizeIs(0));
 }
 
+// What the chapter on workflows says that a role needs beside what it has.
+std::string with_more(std::string permissions, const std::string& role,
+                      const std::vector<std::string>& subjects) {
+  const std::string allow = "publish: { allow: [\n";
+  std::string more;
+  for (const std::string& subject : subjects) more += "          \"" + subject + "\"\n";
+  const std::size_t user = permissions.find("user: " + role);
+  return permissions.insert(permissions.find(allow, user) + allow.size(), more);
+}
+
+TEST_F(NatsPermissions, ARunnerAndAStarterNeedALittleMore) {
+  std::string roles = with_more(configuration(), "worker", {"once.main.log.>"});
+  roles =
+      with_more(std::move(roles), "publisher",
+                {"once.main.sys.>", "$KV.once_main_ledger.once-keys.>",
+                 "$KV.once_main_ledger.once-runs.>", "$JS.API.STREAM.MSG.GET.KV_once_main_ledger",
+                 "$JS.API.DIRECT.GET.KV_once_main_ledger", "$JS.API.STREAM.MSG.GET.ONCE_main_OLD"});
+  restart_with(roles);
+  set_up();
+  Workflow flow("flow");
+  flow.idempotency_key("id")
+      .step({.id = "first", .task = "orders.first"})
+      .step({.id = "wait", .depends_on = {"first"}, .signal = "go"})
+      .step({.id = "last", .task = "orders.last", .depends_on = {"wait"}});
+  ASSERT_TRUE(as("admin").flows().add(flow));
+
+  Zone starter = as("publisher");
+  Flows flows = starter.flows();
+  const Body input = Body::json(R"({"id":1})").value();
+  const auto started = flows.start("flow", input);
+  ASSERT_TRUE(started) << started.error().message;
+  EXPECT_TRUE(flows.start("flow", input).value().duplicate);
+  const auto signalled = flows.signal(started->run, "go", Body(), "1");
+  ASSERT_TRUE(signalled) << signalled.error().message;
+
+  Zone zone = as("worker");
+  Worker worker = zone.worker("work", complete).value();
+  WorkflowRunner runner = zone.flows().runner().value();
+  std::stop_source stop;
+  std::jthread working([&] { EXPECT_TRUE(worker.run(stop.get_token())); });
+  const auto ended = runner.run_until_empty();
+  stop.request_stop();
+  ASSERT_TRUE(ended) << ended.error().message;
+  const auto view = as("auditor").flows().show(started->run);
+  ASSERT_TRUE(view) << view.error().message;
+  EXPECT_EQ(view->info.state, RunPhase::completed);
+  EXPECT_THAT(as("auditor").flows().events(started->run).value(), SizeIs(8));
+}
+
 TEST_F(NatsPermissions, AWorkerLeavesRetentionToWhoMay) {
   set_up();
   Zone publisher = as("publisher");

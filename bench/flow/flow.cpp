@@ -1,0 +1,176 @@
+// Runs a workflow of three steps many times, in tenths, and says what each tenth took: whether a run costs the
+// same when many have been. Starters, a runner and a worker share one process, whose memory is told, too.
+// Beside it, as a yardstick: plain tasks through the same zone and worker.
+//
+//   once_flow URL RUNS
+//
+// One JSON line per tenth, one for the plain tasks, and last one that says whether every step ran once.
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "once/once.h"
+
+namespace {
+
+using namespace once;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTenths = 10;
+constexpr int kSteps = 3;
+constexpr int kStarters = 16;
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+long peak_mib() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_maxrss / 1024;
+}
+
+// How often each step of each run was handled, by its place.
+class Tally {
+ public:
+  explicit Tally(int runs) : counts_(static_cast<std::size_t>(runs) * kSteps) {}
+
+  void add(std::string_view topic, const Body& body) {
+    ++handled_;
+    const auto run = body.at("id");
+    if (!run || topic.size() != 3) return;  // a plain task
+    const auto step = static_cast<std::size_t>(topic[2] - 'a');
+    ++counts_[static_cast<std::size_t>(std::stoul(std::string(*run))) * kSteps + step];
+    if (step == kSteps - 1) ++last_steps_;
+  }
+
+  int handled() const { return handled_; }
+  int last_steps() const { return last_steps_; }
+  std::size_t with(bool (*fits)(int)) const {
+    std::size_t found = 0;
+    for (const auto& count : counts_)
+      if (fits(count)) ++found;
+    return found;
+  }
+
+ private:
+  std::vector<std::atomic<int>> counts_;
+  std::atomic<int> handled_{0};
+  std::atomic<int> last_steps_{0};
+};
+
+void wait_until(const std::atomic<bool>& stopped, const auto& done) {
+  while (!done() && !stopped) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void start_runs(Flows& flows, int from, int to) {
+  std::atomic<int> next{from};
+  std::vector<std::jthread> starters;
+  for (int i = 0; i < kStarters; ++i)
+    starters.emplace_back([&] {
+      for (int run = next++; run < to; run = next++) {
+        const Body input = Body::json("{\"id\":\"" + std::to_string(run) + "\"}").value();
+        flows.start("three", input).value();
+      }
+    });
+}
+
+double plain_tasks_per_s(Zone& zone, const Tally& tally, const std::atomic<bool>& stopped,
+                         int tasks) {
+  const int before = tally.handled();
+  const auto begun = Clock::now();
+  constexpr int kBatch = 256;
+  for (int from = 0; from < tasks; from += kBatch) {
+    std::vector<Task> batch;
+    for (int i = from; i < std::min(from + kBatch, tasks); ++i)
+      batch.push_back({.topic = "s.plain", .id = "plain-" + std::to_string(i)});
+    for (const auto& receipt : zone.publish_batch(std::move(batch))) receipt.value();
+  }
+  wait_until(stopped, [&] { return tally.handled() - before >= tasks; });
+  return tasks / seconds_since(begun);
+}
+
+int measure(const std::string& url, int runs) {
+  Zone zone = Zone::open(url).value();
+  zone.add({.name = "steps", .topic = "s.*", .window = 64}).value();
+  Flows flows = zone.flows();
+  Workflow three("three");
+  three.idempotency_key("id")
+      .step({.id = "a", .task = "s.a"})
+      .step({.id = "b", .task = "s.b", .depends_on = {"a"}})
+      .step({.id = "c", .task = "s.c", .depends_on = {"b"}});
+  flows.add(three).value();
+
+  Tally tally(runs);
+  Worker worker = zone.worker("steps",
+                              [&](Context& context) {
+                                tally.add(context.task().topic, context.task().body);
+                                return Outcome::completed(Body::json("1").value());
+                              },
+                              {.concurrency = 16})
+                      .value();
+  WorkflowRunner runner = flows.runner().value();
+  std::atomic<bool> stopped{false};
+  std::stop_source stop;
+  const auto drive = [&](auto& driven) {
+    if (const auto ended = driven.run(stop.get_token()); !ended) {
+      std::cerr << "once_flow: " << ended.error().message << '\n';
+      stopped = true;
+    }
+  };
+  std::jthread worker_thread([&] { drive(worker); });
+  std::jthread runner_thread([&] { drive(runner); });
+
+  for (int tenth = 0; tenth < kTenths && !stopped; ++tenth) {
+    const int from = runs / kTenths * tenth;
+    const int to = from + runs / kTenths;
+    const double cpu = cpu_seconds();
+    const auto begun = Clock::now();
+    start_runs(flows, from, to);
+    wait_until(stopped, [&] { return tally.last_steps() >= to; });
+    std::cout << "{\"tenth\":" << tenth + 1 << ",\"runs\":" << to - from
+              << ",\"seconds\":" << seconds_since(begun)
+              << ",\"cpu_seconds\":" << cpu_seconds() - cpu << ",\"peak_mib\":" << peak_mib() << "}"
+              << std::endl;
+  }
+  const double plain = plain_tasks_per_s(zone, tally, stopped, std::max(runs / 4, 1000));
+  std::cout << "{\"plain_tasks_per_s\":" << plain << "}" << std::endl;
+  stop.request_stop();
+  worker_thread.join();
+  runner_thread.join();
+  std::cout << "{\"never\":" << tally.with([](int count) { return count == 0; })
+            << ",\"twice\":" << tally.with([](int count) { return count > 1; }) << "}" << std::endl;
+  return stopped ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int runs = argc == 3 ? std::atoi(argv[2]) / kTenths * kTenths : 0;
+  if (runs < kTenths) {
+    std::cerr << "usage: once_flow URL RUNS, at least 10\n";
+    return 2;
+  }
+  try {
+    return measure(argv[1], runs);
+  } catch (const std::exception& failure) {
+    std::cerr << "once_flow: " << failure.what() << '\n';
+    return 1;
+  }
+}
