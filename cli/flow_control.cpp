@@ -152,11 +152,12 @@ void add_signal(CLI::App& flow, Session& session) {
   add_needed(*app, "RUN", options->run, "The run, as once flow start named it");
   add_needed(*app, "NAME", options->name, "The signal, as the step names it");
   add_text(*app, "BODY", options->body, "",
-           "The step's output: JSON text, @FILE, or - for standard input; none: null");
+           "JSON text, @FILE, or - for standard input; none: null");
   add_text(*app, "--id", options->id, "ID",
            "What makes it count once, however often it is sent (needed)");
   add_example(*app,
-              "One that comes before its step is kept for it. The first of a name counts.\n"
+              "Its body becomes the step's output. One that comes before its step is kept for it.\n"
+              "The first of a name counts.\n"
               "\n"
               "Example:\n"
               "  once flow signal payment-01k5x bank_settled '{\"amount\":500}' --id transfer-93");

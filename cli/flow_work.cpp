@@ -59,7 +59,7 @@ int work(Session& session, const Options& options) {
         fmt::format("runs are paused: nothing goes on until once queue resume {}", kQueue));
   }
 
-  Stopper stopper(session, signals, "draining: events that are being handled are finished", [] {});
+  Stopper stopper(session, signals, "draining: events that are being handled are finished");
   std::optional<MetricsPort::Watch> watch;
   if (*port) {
     watch.emplace(**port, MetricsPort::Subject{.zone = *zone,
@@ -82,7 +82,8 @@ int work(Session& session, const Options& options) {
 void add_flow_work(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "work", "Drive the runs; any number may do so at once");
   auto options = std::make_shared<Options>();
-  add_number(*app, "--concurrency", options->concurrency, "Events handled at once (16)", 1, 1024);
+  add_number(*app, "--concurrency", options->concurrency,
+             fmt::format("Events handled at once ({})", RunnerOptions{}.concurrency), 1, 1024);
   add_text(*app, "--worker", options->worker, "NAME", "This runner's name (host and process id)");
   add_flag(*app, "--until-empty", options->until_empty, "End when no run is under way any more");
   add_metrics_port(*app, options->metrics_port);

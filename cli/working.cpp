@@ -65,7 +65,7 @@ Stopper::Stopper(const Session& session, Signals& signals, std::string_view drai
           if (++count == 1) {
             drain_.request_stop();
             session.hint(draining);
-          } else {
+          } else if (again) {
             again();
           }
         }

@@ -27,11 +27,12 @@ void add_metrics_port(CLI::App& app, std::optional<std::uint64_t>& to);
 std::function<void(const std::optional<Error>&)> tell_store(
     const Session& session, const std::unique_ptr<MetricsPort>& port);
 
-// Turns the first signal into a drain, and later ones into what `again` does, while it lives.
+// Turns the first signal into a drain, and later ones into what `again` does (empty: nothing), while it
+// lives.
 class Stopper {
  public:
   Stopper(const Session& session, Signals& signals, std::string_view draining,
-          std::function<void()> again);
+          std::function<void()> again = {});
   ~Stopper();
   std::stop_token drain() const { return drain_.get_token(); }
 

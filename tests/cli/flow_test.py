@@ -48,7 +48,7 @@ class Definitions(FlowTest):
             ({"name": "w", "steps": [step("a", depend_on=["b"])]}, ["'a'", '"depend_on"', '"depends_on"?']),
             ({"name": "w", "stepz": []}, ['"stepz"', '"steps"?']),
             ({"name": "w", "steps": [step("a", "c"), step("b", "a"), step("c", "b")]}, ["a -> c -> b -> a"]),
-            ({"name": "w", "steps": [step("a"), step("b", "aa")]}, ["'b'", "'aa'", "'a'?"]),
+            ({"name": "w", "steps": [step("charge"), step("b", "chagre")]}, ["'b'", "'chagre'", "'charge'?"]),
             ({"name": "w", "steps": [step("a"), step("a")]}, ["'a'", "twice"]),
         ]:  # fmt: skip
             with self.subTest(parts=parts):

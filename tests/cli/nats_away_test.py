@@ -49,6 +49,19 @@ class Away(OnceTest):
         self.assertLess(time.monotonic() - began, 40)
         self.node.resume()
 
+    def test_a_runner_of_workflows_waits_for_its_server(self):
+        self.node.start()
+        definition = '{"name":"w","steps":[{"id":"paid","signal":"paid"}]}'
+        self.ok("flow", "add", "-", stdin=definition)
+        run = self.ok("flow", "start", "w", "--json").line["run"]
+        self.node.kill()
+        runner = self.stay("flow", "work", "--until-empty")
+        self.says("trying again until it answers")
+        self.node.start()
+        self.says("driving runs")
+        self.ok("flow", "signal", run, "paid", "--id", "1")
+        self.assertEqual(0, runner.wait(60), self.said.read_text())
+
     def test_a_worker_waits_a_dead_server_out_and_runs_each_task_once(self):
         self.node.start()
         self.ok("publish", "t", "--id", "before", "-q")
