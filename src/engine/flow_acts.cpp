@@ -93,10 +93,10 @@ core::FlowEvent try_again(const core::RunState& state, core::FlowEvent::Kind kin
 }
 
 // One order per round and step, whoever gives it.
-core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
+core::Nonce nonce_of(const core::RunState& state, std::uint32_t round,
                      const core::FlowStep& step) {
   const auto digest =
-      encoding::sha256(state.run + ".retried." + std::to_string(retry.round) + "." + step.id);
+      encoding::sha256(state.run + ".retried." + std::to_string(round) + "." + step.id);
   core::Nonce nonce;
   std::copy_n(digest.bytes.begin(), nonce.bytes.size(), nonce.bytes.begin());
   return nonce;
@@ -158,7 +158,7 @@ Result<void> FlowActs::perform(const core::FlowDefinition& definition, const cor
     if (const auto* again = std::get_if<core::RetryTask>(&action))
       done = retry(definition, state, *again);
     else if (const auto* off = std::get_if<core::CallOff>(&action))
-      done = call_off(core::step_id(state.run, definition.steps[off->step].id), state);
+      done = call_off_task(definition.steps[off->step], state);
     else if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
       done = call_off_timer(core::event_of(definition, state, *timer), state);
     else if (std::holds_alternative<core::Finish>(action))
@@ -286,15 +286,19 @@ Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core:
     batch.event(event);
     return send(state, std::move(batch));
   }
-  if (!place->dead) return {};
-  const store::Wake wake{.sequence = place->sequence,
+  return place->dead ? order(*place, step, state, action.round) : Result<void>();
+}
+
+Result<void> FlowActs::order(const Place& place, const core::FlowStep& step,
+                             const core::RunState& state, std::uint32_t round) {
+  const store::Wake wake{.sequence = place.sequence,
                          .order = core::Order{.kind = core::Order::Kind::retry,
-                                              .nonce = nonce_of(state, action, step),
-                                              .claims = place->claims,
+                                              .nonce = nonce_of(state, round, step),
+                                              .claims = place.claims,
                                               .at = store_.wall(),
                                               .by = kBy,
                                               .why = "run " + state.run + " was retried"}};
-  return store_.wake(place->queue, std::span(&wake, 1));
+  return store_.wake(place.queue, std::span(&wake, 1));
 }
 
 // Where the task of a step that failed is. Once cancelled or forgotten it never says anything again;
@@ -321,6 +325,18 @@ Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
   return Error{.code = Code::store_unavailable,
                .message = "no queue has task '" + id + "', which is to run again",
                .retryable = true};
+}
+
+// A slow runner may be about to have it run again: the order is given here, so that it is called off
+// with the task, and nothing comes of it when it is given once more.
+Result<void> FlowActs::call_off_task(const core::FlowStep& step, const core::RunState& state) {
+  if (const auto voided = core::voided_try(state, step.id)) {
+    auto place = task_place(step, state);
+    if (!place) return place.error();
+    if (place->dead)
+      if (auto ordered = order(*place, step, state, voided->round); !ordered) return ordered;
+  }
+  return call_off(core::step_id(state.run, step.id), state);
 }
 
 Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {

@@ -51,6 +51,10 @@ class FlowActs {
     std::string why_not{};  // its task can never run again
   };
   Result<Place> task_place(const core::FlowStep& step, const core::RunState& state);
+  // To run again; one per round.
+  Result<void> order(const Place& place, const core::FlowStep& step, const core::RunState& state,
+                     std::uint32_t round);
+  Result<void> call_off_task(const core::FlowStep& step, const core::RunState& state);
   Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);
   // Where the log has an entry of that id, it is not to be run (any more).
   Result<void> call_off(const std::string& id, const core::RunState& state);
