@@ -93,8 +93,7 @@ core::FlowEvent try_again(const core::RunState& state, core::FlowEvent::Kind kin
 }
 
 // One order per round and step, whoever gives it.
-core::Nonce nonce_of(const core::RunState& state, std::uint32_t round,
-                     const core::FlowStep& step) {
+core::Nonce nonce_of(const core::RunState& state, std::uint32_t round, const core::FlowStep& step) {
   const auto digest =
       encoding::sha256(state.run + ".retried." + std::to_string(round) + "." + step.id);
   core::Nonce nonce;

@@ -17,7 +17,7 @@ FlowPlan draw_flow(Random& random) {
   plan.starters = static_cast<std::size_t>(random.between(1, 2));
   plan.concurrency = static_cast<std::size_t>(random.between(1, 3));
   plan.lease = Duration{random.between(1000, 6000)};
-  plan.cancelled = random.chance(0.3);
+  plan.cancelled = random.chance(0.4);
   plan.retried = random.chance(0.6);
   plan.patient = !plan.cancelled && random.chance(0.2);
   return plan;

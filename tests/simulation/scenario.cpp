@@ -83,6 +83,8 @@ void add_flow(Random& random, Scenario& drawn) {
                              .way = i == 0
                                         ? Way::until_stopped
                                         : random.pick({Way::until_stopped, Way::one_at_a_time})});
+  // What two do at once about one run goes wrong when one of them is slow.
+  if (random.chance(0.4)) drawn.weather.slow = 0.3 * random.unit();
   drawn.longest_slow =
       std::max({drawn.longest_slow, drawn.flow->lease * 3 / 2, drawn.queues.back().lease * 3 / 2});
   drawn.ages = {.bodies = hours{4}, .records = hours{4}, .ids = hours{48}};
