@@ -10,7 +10,7 @@ Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence seq
   store::Row before;
   before.entry.sequence = {sequence.value - 1};
   before.queue = queue.name;
-  auto page = store.rows({.queue = queue.name}, &before, 1);
+  auto page = store.rows({.queue = queue.name, .up_to = sequence}, &before, 1);
   if (!page) return page.error();
   if (page->rows.empty() || page->rows.front().entry.sequence != sequence)
     return std::optional<store::Row>{};
@@ -35,16 +35,33 @@ store::Address address_of(const store::Row& row) {
           .sequence = row.entry.sequence};
 }
 
+namespace {
+
+core::Nonce new_nonce(Scheduler& scheduler) {
+  core::Nonce nonce;
+  scheduler.random_bytes(nonce.bytes.data(), nonce.bytes.size());
+  return nonce;
+}
+
+}  // namespace
+
+Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                     const store::Row& row, const std::string& by, const std::string& why) {
+  Scribe scribe(store, core::policy_of(queue));
+  return scribe.write({.at = address_of(row),
+                       .known = row.stored,
+                       .command = core::Drop{.nonce = new_nonce(scheduler), .by = by, .why = why}});
+}
+
 Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
                        const store::Row& row, const std::string& by, const std::string& why) {
   store::Address at = address_of(row);
   if (!row.stored && !queue.key.empty()) at.kind = store::Address::Kind::entry;
   core::Cancel command{.sequence = row.entry.sequence,
                        .digest = row.entry.digest,
-                       .nonce = {},
+                       .nonce = new_nonce(scheduler),
                        .by = by,
                        .why = why};
-  scheduler.random_bytes(command.nonce.bytes.data(), command.nonce.bytes.size());
   command.order = row.order;
   if (queue.stream.empty())
     if (const auto step = encoding::read_step(row.entry.headers, queue.name))

@@ -25,4 +25,8 @@ store::Address address_of(const store::Row& row);
 Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
                        const store::Row& row, const std::string& by, const std::string& why);
 
+// A dead letter becomes cancelled: it can not be retried any more.
+Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                     const store::Row& row, const std::string& by, const std::string& why);
+
 }  // namespace once::engine
