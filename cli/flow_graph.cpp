@@ -71,12 +71,12 @@ std::string listing(const FlowView& flow, const Looks& looks, const Style& style
   return table.str(style);
 }
 
-// The marks that occur, in words.
-std::string legend(const FlowView& flow, const Looks& looks, const Style& style) {
+// What occurs, in words: the marks, and in a picture the other kind of line.
+std::string legend(const FlowView& flow, const Looks& looks, const Style& style, bool drawn) {
   std::vector<std::string> words;
   bool failures = false;
   for (const FlowView::Step& step : flow.steps) {
-    failures = failures || !step.on_failure.empty();
+    failures = failures || (drawn && !step.on_failure.empty());
     const StepLook* look = looks.find(step.step);
     if (look == nullptr) continue;
     std::string word = look_text(*look, style);
@@ -132,7 +132,7 @@ std::string graph_text(const FlowView& flow, const RunView* run, const Style& st
   const Looks looks(run);
   auto drawn = picture(flow, looks, style, width == 0 ? kWidth : width);
   return heading(flow, run, style) + (drawn ? *drawn : listing(flow, looks, style)) +
-         legend(flow, looks, style);
+         legend(flow, looks, style, drawn.has_value());
 }
 
 std::string graph_dot(const FlowView& flow, const RunView* run) {

@@ -53,7 +53,8 @@ class StuckRuns : public ::testing::Test {
   std::vector<std::string> stuck(bool deep = true) {
     clock_->advance(11min);
     std::vector<std::string> found;
-    for (const Finding& finding : zone_.doctor({.deep = deep})->findings)
+    const Diagnosis diagnosis = zone_.doctor({.deep = deep}).value();
+    for (const Finding& finding : diagnosis.findings)
       if (finding.code == "stuck_run") found.push_back(finding.what);
     return found;
   }
