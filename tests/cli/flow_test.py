@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from flow_command import ORDER, PAYMENT, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
+from prometheus import Metrics  # noqa: E402
 
 class Definitions(FlowTest):
     def test_add(self):
@@ -356,14 +357,14 @@ class Driving(FlowTest):
         port = json.loads(runner.stdout.readline())["metrics_port"]
         self.assertGreater(port, 0)
         self.begin("signalled")
-        self.until(lambda: 'once_worker_completed_total{queue="once-flow"' in self.metrics(port), "an event", 60)
+        self.until(lambda: self.metrics(port)["once_worker_completed_total", "once-flow"] == 1, "an event", 60)
         self.end(runner)
 
     def metrics(self, port):
         line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
             line.request("GET", "/metrics")
-            return line.getresponse().read().decode()
+            return Metrics(line.getresponse().read().decode())
         finally:
             line.close()
 
