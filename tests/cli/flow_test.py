@@ -357,16 +357,21 @@ class Driving(FlowTest):
         port = json.loads(runner.stdout.readline())["metrics_port"]
         self.assertGreater(port, 0)
         self.begin("signalled")
-        self.until(lambda: self.metrics(port)["once_worker_completed_total", "once-flow"] == 1, "an event", 60)
+        self.until(lambda: self.get(port, "/healthz")[0] == 200, "a runner that is well", 60)
+        self.until(lambda: self.events_handled(port) == 1, "an event", 60)
         self.end(runner)
 
-    def metrics(self, port):
+    def get(self, port, path):
         line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            line.request("GET", "/metrics")
-            return Metrics(line.getresponse().read().decode())
+            line.request("GET", path)
+            answer = line.getresponse()
+            return answer.status, answer.read().decode()
         finally:
             line.close()
+
+    def events_handled(self, port):
+        return Metrics(self.get(port, "/metrics")[1])["once_worker_completed_total", "once-flow"]
 
     def test_nothing_to_drive(self):
         self.refused(5, "flow", "work")
