@@ -339,6 +339,21 @@ class Driving(FlowTest):
         self.assertEqual(["charge", "charge", "receipt"], [line.split()[1] for line in self.effects()])
         self.end(worker)
 
+    def test_a_runner_that_is_killed_is_replaced_by_the_next(self):
+        worker = self.worker(self.PAY + "until [ -e go ]; do sleep 0.01; done; echo 1")
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        runner = self.start("flow", "work", "-q")
+        self.until(self.effects, "the first step runs", 60)
+        runner.kill()
+        runner.wait(60)
+        (self.folder / "go").touch()
+        # What the first one had in hand may have to wait for the end of its lease.
+        self.assertEqual(0, self.start("flow", "work", "-q", "--until-empty").wait(100))
+        self.assertEqual("completed", self.show(run)["state"])
+        self.assertEqual(["charge", "receipt"], [line.split()[1] for line in self.effects()])
+        self.end(worker)
+
     def test_a_cancel_reaches_a_running_step(self):
         worker = self.worker("touch started; trap 'touch told; exit 1' TERM; while :; do sleep 0.01; done")
         self.add(PAYMENT)
