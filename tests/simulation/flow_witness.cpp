@@ -161,8 +161,7 @@ void FlowWitness::check_the_end() {
   const auto events = zone_.inner->rows({.queue = std::string(core::kFlowQueue)}, nullptr, 10'000);
   for (const store::Row& row : events->rows)
     if (const State state = store::state_of(row, zone_.inner->now()); !core::settled(state))
-      broken("F4: all runs are over, and " + row.entry.id + " is " +
-             std::string(to_string(state)));
+      broken("F4: all runs are over, and " + row.entry.id + " is " + std::string(to_string(state)));
 }
 
 void FlowWitness::check_log() const {
