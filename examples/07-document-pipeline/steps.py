@@ -29,15 +29,14 @@ def index(document):
 
 
 def publish(page):
-    site = Path("site")
-    site.mkdir(exist_ok=True)
-    (site / (Path(page["file"]).stem + ".json")).write_text(json.dumps(page))
-    return f"https://docs.example.org/{Path(page['file']).stem}"
+    """The same place each time: written twice, it is the same page."""
+    name = Path(page["file"]).stem
+    Path(f"site/{name}.json").write_text(json.dumps(page))
+    return f"https://docs.example.org/{name}"
 
 
 def set_aside(document):
-    with open("set-aside", "a") as lines:
-        print(document["why"], file=lines)
+    Path(f"set-aside/{Path(document['file']).name}.why").write_text(document["why"])
 
 
 json.dump(globals()[os.environ["ONCE_STEP"]](json.load(sys.stdin)), sys.stdout)

@@ -145,9 +145,10 @@ class FlowActs::Batch {
 };
 
 Result<void> FlowActs::perform(const core::FlowDefinition& definition, const core::RunState& state,
-                               std::vector<core::FlowAction> actions) {
+                               std::vector<core::FlowAction> actions, bool gated) {
   Batch batch;
-  auto passed = pass_gates(definition, state, std::move(actions), batch);
+  Result<std::vector<core::FlowAction>> passed = std::move(actions);
+  if (gated) passed = pass_gates(definition, state, std::move(*passed), batch);
   if (!passed) return passed.error();
   for (const core::FlowAction& action : *passed)
     if (auto done = append(definition, state, action, batch); !done) return done;
@@ -285,34 +286,41 @@ Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core:
     batch.event(event);
     return send(state, std::move(batch));
   }
+  if (!place->dead) return {};
   const store::Wake wake{.sequence = place->sequence,
                          .order = core::Order{.kind = core::Order::Kind::retry,
                                               .nonce = nonce_of(state, action, step),
-                                              .claims = action.n,
+                                              .claims = place->claims,
                                               .at = store_.wall(),
                                               .by = kBy,
                                               .why = "run " + state.run + " was retried"}};
   return store_.wake(place->queue, std::span(&wake, 1));
 }
 
+// Where the task of a step that failed is. Once cancelled or forgotten it never says anything again;
+// a queue that is missing may come back, and until then the event is handled again and again.
 Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
                                              const core::RunState& state) {
-  const auto never = [](std::string why) { return Place{.why_not = std::move(why)}; };
-  auto entry = store_.find(core::step_id(state.run, step.id));
+  const std::string id = core::step_id(state.run, step.id);
+  auto entry = store_.find(id);
   if (!entry) return entry.error();
-  if (!*entry) return never("its task is forgotten");
+  if (!*entry) return Place{.why_not = "its task is forgotten"};
   auto known = queues();
   if (!known) return known.error();
-  auto name = queue_of(step, *known);
-  if (!name) return never(name.error().message);
-  const auto queue = std::find_if(known->begin(), known->end(),
-                                  [&](const Queue& each) { return each.name == *name; });
-  if (queue == known->end()) return never("no queue takes topic '" + step.topic + "'");
-  auto row = row_of(store_, **entry, *queue);
-  if (!row) return row.error();
-  if (*row && (*row)->stored && (*row)->stored->record.state == State::cancelled)
-    return never("its task was cancelled by hand");
-  return Place{.queue = queue->name, .sequence = (*entry)->sequence};
+  for (const Queue& queue : *known) {
+    if (!encoding::read_step((*entry)->headers, queue.name)) continue;
+    auto row = row_of(store_, **entry, queue);
+    if (!row) return row.error();
+    if (!*row || !(*row)->stored) continue;
+    const core::Record& record = (*row)->stored->record;
+    Place place{.queue = queue.name, .sequence = (*entry)->sequence, .claims = record.claims};
+    place.dead = record.state == State::dead;
+    if (record.state == State::cancelled) place.why_not = "its task was cancelled by hand";
+    return place;
+  }
+  return Error{.code = Code::store_unavailable,
+               .message = "no queue has task '" + id + "', which is to run again",
+               .retryable = true};
 }
 
 Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
@@ -354,7 +362,7 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
 }
 
 Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
-  if (auto settled = book_.settle_key(state, true); !settled) return settled;
+  if (auto settled = book_.settle_key(state); !settled) return settled;
   return gates_.leave(definition, state.run);
 }
 

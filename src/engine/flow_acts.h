@@ -22,9 +22,10 @@ class FlowActs {
   FlowActs(store::Store& store, Scheduler& scheduler, FlowBook& book, FlowLog& log)
       : store_(store), scheduler_(scheduler), book_(book), log_(log), gates_(store, book) {}
 
-  // `state` with the outputs that lie elsewhere. Any thread.
+  // `state` with the outputs that lie elsewhere. `gated`: what starts passes the gates; what a timer
+  // ends began long ago. Any thread.
   Result<void> perform(const core::FlowDefinition& definition, const core::RunState& state,
-                       std::vector<core::FlowAction> actions);
+                       std::vector<core::FlowAction> actions, bool gated);
 
  private:
   class Batch;
@@ -45,7 +46,9 @@ class FlowActs {
   struct Place {
     std::string queue{};
     core::Sequence sequence{};
-    std::string why_not{};  // its task cannot run again
+    std::uint32_t claims{};
+    bool dead = false;      // else it is under way, or has just ended in another way
+    std::string why_not{};  // its task can never run again
   };
   Result<Place> task_place(const core::FlowStep& step, const core::RunState& state);
   Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);

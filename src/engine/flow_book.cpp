@@ -425,18 +425,26 @@ Result<FlowBook::OpenStarts> FlowBook::open_starts(const std::string& after) {
   return open;
 }
 
-Result<void> FlowBook::settle_key(const core::RunState& state, bool ended) {
+// Of two who come at once, one for an end and one for a retry, each may be late: what the key is to say
+// is how the run stands, looked at before the write and again after it.
+Result<void> FlowBook::settle_key(const core::RunState& state) {
   if (!state.key) return {};
   for (int tries = 0; tries < kTries; ++tries) {
-    auto known = key(state.workflow, *state.key);
+    const std::string name = start_key(state.workflow, *state.key);
+    const auto found = get({at(core::kKeysLedger, name), at(core::kRunsLedger, state.run)});
+    for (const Got& got : found)
+      if (!got) return got.error();
+    if (!*found[0]) return {};
+    auto known = key_of(name, **found[0]);
     if (!known) return known.error();
-    if (!*known || (*known)->run != state.run || (*known)->ended.has_value() == ended) return {};
-    StartKey next = **known;
+    if (known->run != state.run) return {};
+    const bool ended = !*found[1] || core::settled((*found[1])->record.state);
+    if (known->ended.has_value() == ended) return {};
+    StartKey next = *known;
     next.ended.reset();
     if (ended) next.ended.emplace();
-    auto written = write(state.workflow, *state.key, next, (*known)->revision);
-    if (!written) return written.error();
-    if (written->written) return {};
+    if (auto written = write(state.workflow, *state.key, next, known->revision); !written)
+      return written.error();
   }
   return busy("the key of run '" + state.run + "'");
 }

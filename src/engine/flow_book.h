@@ -109,8 +109,8 @@ class FlowBook {
     bool more = false;
   };
   Result<OpenStarts> open_starts(const std::string& after);
-  // The key's run has ended, or goes on again, unless the key has another run by now.
-  Result<void> settle_key(const core::RunState& state, bool ended);
+  // The run has ended, or goes on again: the key says the same, unless it has another run by now.
+  Result<void> settle_key(const core::RunState& state);
 
   // An output that is too large for its run; the same one again is fine.
   Result<void> put_value(std::string_view key, std::string json);

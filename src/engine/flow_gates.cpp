@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 constexpr int kTries = 64;
 constexpr Duration kFirstLook = 1s;  // of a run that waits for its turn; each one twice as long
 constexpr Duration kLastLook = 30s;
+constexpr Duration kLongestBooking = 10min;  // then it looks whether there is room earlier
 
 std::string array_of(const std::vector<std::string>& runs) {
   std::string text = "[";
@@ -88,6 +89,37 @@ void book(RateNote& note, std::uint64_t limit) {
   ++note.booked;
 }
 
+// In a window that had room not all came who were told to: what is booked stands for nobody.
+void open_window(RateNote& note, std::uint64_t window, std::uint64_t limit) {
+  if (note.taken.size() < limit) {
+    note.booked_to = 0;
+    note.booked = 0;
+  }
+  note.window = window;
+  note.taken.clear();
+}
+
+Duration until_window(std::uint64_t window, Duration per, Duration now) {
+  return std::max(per * static_cast<Duration::rep>(window) - now, Duration{1});
+}
+
+// The place of who comes for the first time.
+Duration until_booked(RateNote& note, Duration per, Duration now, std::string_view who,
+                      std::uint64_t limit) {
+  book(note, limit);
+  const Duration next = until_window(note.window + 1, per, now);
+  return std::clamp(until_window(note.booked_to, per, now), next, std::max(next, kLongestBooking)) +
+         spread(who, per / 10);
+}
+
+// Who came back and found no room looks again some time before what is booked is over.
+Duration until_later(const RateNote& note, Duration per, Duration now, std::string_view who) {
+  const auto windows =
+      static_cast<Duration::rep>(note.booked_to > note.window ? note.booked_to - note.window : 1);
+  return until_window(note.window + 1, per, now) +
+         spread(who, std::min(per * windows, std::max(per / 10, kLongestBooking)));
+}
+
 Error busy(std::string_view what) {
   return {
       .code = Code::store_unavailable,
@@ -149,49 +181,51 @@ Result<bool> FlowGates::write_runs(const core::FlowDefinition& definition,
   return book_.write_note(runs_note(definition), "{\"active\":" + array_of(active) + "}", expected);
 }
 
-Result<void> FlowGates::leave(const core::FlowDefinition& definition, std::string_view run) {
+// Who is retried at that moment stays in: how the run stands is looked at after the note was read, and
+// again when it is written.
+Result<void> FlowGates::leave(const core::FlowDefinition& definition, const std::string& run) {
   if (definition.max_runs == 0) return {};
   for (int tries = 0; tries < kTries; ++tries) {
     auto note = book_.note(runs_note(definition));
     if (!note) return note.error();
-    if (!*note) return {};
-    const auto json = encoding::parse_json((*note)->json);
+    const auto active = book_.active(std::span(&run, 1));
+    if (!active) return active.error();
+    const auto json = encoding::parse_json(*note ? (*note)->json : "{}");
     std::vector<std::string> in = runs_in(json ? json->member("active") : nullptr);
-    if (std::erase(in, run) == 0) return {};
-    auto written = write_runs(definition, in, (*note)->revision);
+    const bool goes_on = active->front();
+    if (has(in, run) == goes_on || (goes_on && tries == 0)) return {};
+    if (goes_on)
+      in.push_back(run);
+    else
+      std::erase(in, run);
+    auto written = write_runs(definition, in, *note ? (*note)->revision : core::Revision{});
     if (!written) return written.error();
-    if (*written) return {};
   }
   return busy("runs of workflow '" + definition.name + "'");
 }
 
-// A clock that went back does not open a window again.
+// A clock that went back does not open a window again. Windows of another length are counted apart.
 Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition& definition,
                                                      const core::FlowStep& step,
                                                      const std::string& who, bool sent_away) {
   const Duration per = step.rate->per;
   const auto limit = static_cast<std::uint64_t>(step.rate->limit);
-  const std::string name = "rate." + definition.name + "." + step.id;
+  const std::string name =
+      "rate." + definition.name + "." + step.id + "." + std::to_string(per.count());
   for (int tries = 0; tries < kTries; ++tries) {
     auto stored = book_.note(name);
     if (!stored) return stored.error();
     RateNote note = *stored ? rate_from((*stored)->json) : RateNote{};
     const Duration now = store_.now().time_since_epoch();
-    const auto window = static_cast<std::uint64_t>(now / per);
-    if (!*stored || window > note.window) {
-      note.window = window;
-      note.taken.clear();
-    }
+    if (const auto window = static_cast<std::uint64_t>(now / per); !*stored || window > note.window)
+      open_window(note, window, limit);
     if (has(note.taken, who)) return std::optional<Duration>{};
-    const bool may = note.taken.size() < (sent_away ? limit : left_to_newcomers(note, limit));
     std::optional<Duration> wait;
-    if (may) {
+    if (note.taken.size() < (sent_away ? limit : left_to_newcomers(note, limit)))
       note.taken.push_back(who);
-    } else {
-      book(note, limit);
-      wait = std::max(per * static_cast<Duration::rep>(note.booked_to) - now, Duration{1}) +
-             spread(who, per / 10);
-    }
+    else
+      wait =
+          sent_away ? until_later(note, per, now, who) : until_booked(note, per, now, who, limit);
     auto written =
         book_.write_note(name, text_of(note), *stored ? (*stored)->revision : core::Revision{});
     if (!written) return written.error();

@@ -23,7 +23,7 @@ class FlowGates {
   // Whether it has been let in, or needs not be.
   Result<bool> admitted(const core::FlowDefinition& definition, std::string_view run);
   // The run is over: its place is free.
-  Result<void> leave(const core::FlowDefinition& definition, std::string_view run);
+  Result<void> leave(const core::FlowDefinition& definition, const std::string& run);
 
   // None: the step may start now; else it is to ask again after so long. `who`: the run, and which
   // start of the step it is. `sent_away`: it was told so before.

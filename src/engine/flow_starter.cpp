@@ -154,6 +154,8 @@ Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
                  .message = "the id '" + core::event_id(started) +
                             "' has other content in the log: run '" + started.run +
                             "' cannot begin. Start it with --unique, and see 'once inspect'"};
+  // One that was there has its event handled, or waiting to be.
+  if (appended->verdict == core::AppendVerdict::duplicate) return {};
   started.sequence = appended->sequence;
   started.at = store_.wall();
   core::RunState state;

@@ -109,8 +109,8 @@ Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core:
 
 Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::RunState& state,
                            const core::FlowEvent& event) {
-  if (event.kind == Kind::retried && core::end_of(state) == nullptr)
-    if (auto settled = book_.settle_key(state, false); !settled) return settled;
+  if (event.kind == Kind::retried)
+    if (auto settled = book_.settle_key(state); !settled) return settled;
   // What was put away ages from the end on, or from when it came after that. By the facts as they are
   // kept: filled in, they do not tell any more which output lies elsewhere.
   if ((event.kind == Kind::ended || event.elsewhere) && core::over_for_good(state))
@@ -118,7 +118,8 @@ Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::R
   auto whole = book_.whole(state);
   if (!whole) return whole.error();
   const core::Judge judge = encoding::judge();
-  return acts_.perform(definition, *whole, core::plan(definition, *whole, event, judge));
+  return acts_.perform(definition, *whole, core::plan(definition, *whole, event, judge),
+                       event.kind != Kind::timer);
 }
 
 }  // namespace once::engine

@@ -100,7 +100,7 @@ TEST_P(FlowViewContract, AWaitEndsWithTheRun) {
 
 // --- Retention ------------------------------------------------------------------------------
 
-class FlowRetention : public FlowZone {
+class FlowRetentionContract : public FlowZone {
  protected:
   // So long that everything which may be forgotten is.
   void forget() {
@@ -117,9 +117,9 @@ class FlowRetention : public FlowZone {
     return all;
   }
 };
-ONCE_FOR_EVERY_STORE(FlowRetention);
+ONCE_FOR_EVERY_STORE(FlowRetentionContract);
 
-TEST_P(FlowRetention, ARunThatWaitsLongerThanTheLogRemembersGoesOn) {
+TEST_P(FlowRetentionContract, ARunThatWaitsLongerThanTheLogRemembersGoesOn) {
   add_flow(R"({"id":"a","task":"do.a"},{"id":"go","signal":"go","depends_on":["a"]},)"
            R"({"id":"b","task":"do.b","depends_on":["go","big"],
           "input":{"a":"steps.a","big":"steps.big"}},{"id":"big","task":"do.big"})");
@@ -148,7 +148,7 @@ TEST_P(FlowRetention, ARunThatWaitsLongerThanTheLogRemembersGoesOn) {
     EXPECT_THAT(events(run), Contains(HasSubstr(event)));
 }
 
-TEST_P(FlowRetention, AnEndedRunIsForgottenAndAFailedOneKept) {
+TEST_P(FlowRetentionContract, AnEndedRunIsForgottenAndAFailedOneKept) {
   add_flow(R"({"id":"a","task":"do.a"})");
   const std::string done = start("1");
   settle();
@@ -167,7 +167,7 @@ TEST_P(FlowRetention, AnEndedRunIsForgottenAndAFailedOneKept) {
 }
 
 // Also what is large and lies elsewhere: outputs of steps, of the run, and of who came too late.
-TEST_P(FlowRetention, WhatWasKeptForARunGoesWithIt) {
+TEST_P(FlowRetentionContract, WhatWasKeptForARunGoesWithIt) {
   add_flow(R"({"id":"a","task":"do.a"})", R"("output":"steps.a")");
   std::string late;
   does["a"] = [&](Context&) {

@@ -7,7 +7,7 @@ FlowPlan draw_flow(Random& random) {
   plan.flow = {.sleep = Duration{3000},
                .retry_wait = Duration{300},
                .timeout = Duration{2000},
-               .key_ttl = std::chrono::minutes{random.between(10, 20)}};
+               .key_ttl = std::chrono::minutes{random.between(60, 90)}};
   if (random.chance(0.3)) plan.flow.max_runs = static_cast<int>(random.between(1, 2));
   plan.flow.rated = random.chance(0.3);
   const auto orders = random.between(1, 3);

@@ -5,7 +5,7 @@
 namespace once::sim {
 namespace {
 
-using std::chrono::minutes;
+using std::chrono::hours;
 using std::chrono::seconds;
 using Way = WorkerPlan::Way;
 
@@ -85,7 +85,7 @@ void add_flow(Random& random, Scenario& drawn) {
                                         : random.pick({Way::until_stopped, Way::one_at_a_time})});
   drawn.longest_slow =
       std::max({drawn.longest_slow, drawn.flow->lease * 3 / 2, drawn.queues.back().lease * 3 / 2});
-  drawn.ages = {.bodies = minutes{60}, .records = minutes{60}, .ids = std::chrono::hours{24}};
+  drawn.ages = {.bodies = hours{4}, .records = hours{4}, .ids = hours{48}};
   drawn.late = false;
 }
 
@@ -119,7 +119,7 @@ Scenario draw_scenario(Random& random, WithFlows flows) {
     drawn.longest_slow = std::max(drawn.longest_slow, queue.lease * 3 / 2);
   drawn.storm = millis(random, 5000, 30'000);
   drawn.steps = random.chance(0.6) ? static_cast<int>(random.between(1, 3)) : 0;
-  drawn.ages = {.bodies = seconds{240}, .records = seconds{240}, .ids = std::chrono::hours{24}};
+  drawn.ages = {.bodies = seconds{240}, .records = seconds{240}, .ids = hours{24}};
   drawn.late = random.chance(0.2);
   if (flows == WithFlows::sometimes && !random.chance(kFlows)) return drawn;
   if (flows == WithFlows::always && random.chance(0.8)) {  // nothing but them

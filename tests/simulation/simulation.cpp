@@ -15,9 +15,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr Duration kLongEnough = minutes{120};  // for everything to settle once nothing goes wrong
-// The same of runs: soon enough for those whose own doing it is, before somebody looks for what was
-// left behind.
-constexpr Duration kRunsLongEnough = minutes{20};
+// The same of runs: before somebody looks for starts that were left behind.
+constexpr Duration kRunsLongEnough = minutes{28};
 
 Task task_of(const Publication& publication, Time now) {
   Task task{
