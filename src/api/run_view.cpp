@@ -73,8 +73,8 @@ class EventList {
     for (const auto& [name, fact] : state.signals) {
       FlowEvent signal = event(FlowEvent::Kind::signal, {}, 0);
       signal.signal_id = fact.id;
+      signal.signal = name;
       add(signal, fact.sequence, fact.at, {}, fact.value, {});
-      all_.back().signal = name;
     }
     for (const auto& [step, last] : state.rate_retries)
       add(event(FlowEvent::Kind::rate_retry, step, last.n), last.sequence, last.at, {}, {}, {});
@@ -118,6 +118,7 @@ class EventList {
                     .event = std::string(core::to_string(made.kind)),
                     .id = core::event_id(made),
                     .step = made.step,
+                    .signal = made.signal,
                     .n = made.n,
                     .outcome = std::string(outcome),
                     .value = body_of(value),

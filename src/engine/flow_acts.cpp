@@ -256,6 +256,11 @@ Result<void> FlowActs::append(const core::FlowDefinition& definition, const core
     auto known = queues();
     if (!known) return known.error();
     auto item = task_of(step, state, *known, called_off);
+    if (!item && item.error().code == Code::not_found) {  // it may have come since
+      known = queues(Look::anew);
+      if (!known) return known.error();
+      item = task_of(step, state, *known, called_off);
+    }
     if (item)
       batch.task(std::move(*item), step);
     else if (item.error().code == Code::not_found)
@@ -462,9 +467,9 @@ Result<bool> FlowActs::handled(const std::string& id) {
   return false;
 }
 
-Result<FlowActs::Queues> FlowActs::queues() {
+Result<FlowActs::Queues> FlowActs::queues(Look look) {
   const Moment now = scheduler_.now();
-  {
+  if (look == Look::remembered) {
     const std::lock_guard lock(mutex_);
     if (queues_read_ != Moment{} && now - queues_read_ < kQueuesFor) return queues_;
   }

@@ -63,7 +63,8 @@ class FlowActs {
   Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);
   // Where the log has an entry of that id, it is not to be run (any more).
   Result<void> call_off(const std::string& id, const core::RunState& state);
-  Result<Queues> queues();  // as of a moment ago
+  enum class Look { remembered, anew };
+  Result<Queues> queues(Look look = Look::remembered);  // as of a moment ago
 
   store::Store& store_;
   Scheduler& scheduler_;
