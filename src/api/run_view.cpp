@@ -284,8 +284,7 @@ Result<void> Flows::Impl::look_at_tasks(const core::RunState& state, RunView& vi
     if (auto looked = look_at_task(*zone->store, *queues, state, step); !looked) return looked;
     if (step.status != StepStatus::active || step.task_state) continue;
     const bool taken = std::any_of(queues->begin(), queues->end(), [&](const Queue& queue) {
-      return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, step.task) &&
-             (step.queue.empty() || step.queue == queue.name);
+      return engine::takes(queue, step.task) && (step.queue.empty() || step.queue == queue.name);
     });
     if (!taken)
       step.why = "no queue takes topic '" + step.task + "' as yet";

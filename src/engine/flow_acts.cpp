@@ -30,10 +30,6 @@ std::optional<core::TaskPolicy> policy_of(const core::FlowStep& step) {
   return policy;
 }
 
-bool takes(const Queue& queue, std::string_view topic) {
-  return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, topic);
-}
-
 Error no_queue(const core::FlowStep& step) {
   return {.code = Code::not_found,
           .message = "step '" + step.id + "' waits for " +

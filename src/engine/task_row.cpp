@@ -5,6 +5,10 @@
 
 namespace once::engine {
 
+bool takes(const Queue& queue, std::string_view topic) {
+  return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, topic);
+}
+
 Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence sequence,
                                          const Queue& queue) {
   store::Row before;
@@ -19,10 +23,8 @@ Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence seq
 
 Result<std::optional<store::Row>> row_of(store::Store& store, const store::Entry& entry,
                                          const Queue& queue) {
-  const bool takes = !queue.ledger && queue.stream.empty() &&
-                     core::matches(queue.topic, entry.topic) &&
-                     entry.sequence.value >= queue.from.value_or(0);
-  if (!takes) return std::optional<store::Row>{};
+  if (!takes(queue, entry.topic) || entry.sequence.value < queue.from.value_or(0))
+    return std::optional<store::Row>{};
   auto row = row_at(store, entry.sequence, queue);
   if (row && *row) (*row)->entry.headers = entry.headers;
   return row;

@@ -9,6 +9,9 @@
 
 namespace once::engine {
 
+// Whether tasks of the log with that topic are the queue's.
+bool takes(const Queue& queue, std::string_view topic);
+
 // What the queue holds at that sequence; none: it does not have it.
 Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence sequence,
                                          const Queue& queue);
