@@ -203,7 +203,7 @@ class Drawing {
     for (int sweep = 0; sweep < 8; ++sweep)
       for (std::size_t n = 0; n < layers_.layers.size(); ++n)
         place_layer(sweep % 2 == 0 ? n : layers_.layers.size() - 1 - n, sweep % 2 == 0);
-    int least = 0;
+    int least = spots_.empty() ? 0 : spots_.front().place;
     for (const Spot& spot : spots_) least = std::min(least, spot.place);
     for (Spot& spot : spots_) spot.place -= least;
   }

@@ -2,8 +2,8 @@
 #include "once/flows.h"
 
 #include "api/flows_impl.h"
-#include "core/names.h"
 #include "engine/flow_runner.h"
+#include "engine/task_row.h"
 
 namespace once::inline v1 {
 namespace {
@@ -15,22 +15,18 @@ Error not_added(const core::FlowDefinition& definition, const std::string& why) 
           .message = "workflow " + quoted(definition.name) + ": " + why + "; nothing was added"};
 }
 
-bool takes(const Queue& queue, std::string_view topic) {
-  return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, topic);
-}
-
 // Whether the step's task will find its queue; a hint when there is none as yet.
 Result<void> check_queue_of(const core::FlowDefinition& definition, const core::FlowStep& step,
                             const std::vector<Queue>& queues, std::vector<std::string>& hints) {
   const std::string where = "step " + quoted(step.id) + ": ";
   std::vector<const Queue*> takers;
   for (const Queue& queue : queues) {
-    if (queue.name == step.queue && !takes(queue, step.topic))
+    if (queue.name == step.queue && !engine::takes(queue, step.topic))
       return not_added(definition, where + "queue " + quoted(queue.name) + " does not take topic " +
                                        quoted(step.topic) +
                                        (queue.topic.empty() ? "" : ": it takes " + queue.topic));
     const bool named = step.queue.empty() || step.queue == queue.name;
-    if (named && takes(queue, step.topic)) takers.push_back(&queue);
+    if (named && engine::takes(queue, step.topic)) takers.push_back(&queue);
   }
   if (takers.size() > 1)
     return not_added(definition, where + "topic " + quoted(step.topic) + " is taken by queues " +

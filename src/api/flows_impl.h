@@ -18,7 +18,7 @@ struct Flows::Impl {
         log(*zone->store, *zone->scheduler),
         starter(*zone->store, *zone->scheduler, book, log),
         control(book, log),
-        gates(*zone->store, book) {}
+        gates(*zone->store, *zone->scheduler, book) {}
 
   Result<RunInfo> info(const core::RunState& state);
   // Adds how the tasks of its steps stand.

@@ -15,8 +15,8 @@ namespace {
 
 using core::FlowEvent;
 
-constexpr std::size_t kPage = 200;
-constexpr std::size_t kUlid = 26;  // what a run's id ends with; in the order of starts
+constexpr std::size_t kPage = 20'000;  // a store may have to read all for each
+constexpr std::size_t kUlid = 26;      // what a run's id ends with; in the order of starts
 
 std::string_view ulid_of(std::string_view run) {
   return run.substr(run.size() - std::min(run.size(), kUlid));
@@ -73,8 +73,8 @@ class EventList {
     for (const auto& [name, fact] : state.signals) {
       FlowEvent signal = event(FlowEvent::Kind::signal, {}, 0);
       signal.signal_id = fact.id;
+      signal.signal = name;
       add(signal, fact.sequence, fact.at, {}, fact.value, {});
-      all_.back().signal = name;
     }
     for (const auto& [step, last] : state.rate_retries)
       add(event(FlowEvent::Kind::rate_retry, step, last.n), last.sequence, last.at, {}, {}, {});
@@ -118,6 +118,7 @@ class EventList {
                     .event = std::string(core::to_string(made.kind)),
                     .id = core::event_id(made),
                     .step = made.step,
+                    .signal = made.signal,
                     .n = made.n,
                     .outcome = std::string(outcome),
                     .value = body_of(value),
@@ -281,7 +282,13 @@ Result<void> Flows::Impl::look_at_tasks(const core::RunState& state, RunView& vi
   for (RunStep& step : view.steps) {
     if (step.task.empty() || step.status == StepStatus::pending) continue;
     if (auto looked = look_at_task(*zone->store, *queues, state, step); !looked) return looked;
-    if (step.status == StepStatus::active && !step.task_state)
+    if (step.status != StepStatus::active || step.task_state) continue;
+    const bool taken = std::any_of(queues->begin(), queues->end(), [&](const Queue& queue) {
+      return engine::takes(queue, step.task) && (step.queue.empty() || step.queue == queue.name);
+    });
+    if (!taken)
+      step.why = "no queue takes topic '" + step.task + "' as yet";
+    else
       step.why =
           state.rate_retries.contains(step.step) ? "waits for its rate" : "is about to start";
   }

@@ -161,6 +161,22 @@ Result<std::string> run_output(const core::FlowDefinition& definition,
   return render(definition.output, state);
 }
 
+void add_steps_of(std::string_view mapping, std::set<std::string>& steps) {
+  const auto add = [&](const Json* path) {
+    if (path == nullptr || path->kind() != Json::Kind::string) return;
+    const auto where = flow_path(path->string());
+    if (where && where->root == FlowPath::Root::steps) steps.insert(where->step);
+  };
+  const auto parsed = parse_json(mapping);
+  if (!parsed) return;
+  add(&*parsed);
+  add(parsed->member("path"));  // of a condition, or a member of that name
+  for (const auto& [name, member] : parsed->members()) {
+    add(&member);
+    add(member.member("path"));
+  }
+}
+
 bool holds(std::string_view condition, const core::RunState& state) {
   const auto parsed = parse_json(condition);
   if (!parsed) return false;

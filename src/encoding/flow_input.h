@@ -11,6 +11,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,9 @@ std::optional<FlowPath> flow_path(std::string_view text);
 // is no value where one is needed; it would be the same the next time.
 Result<std::string> task_input(const core::FlowStep& step, const core::RunState& state);
 Result<std::string> run_output(const core::FlowDefinition& definition, const core::RunState& state);
+
+// Adds the steps whose outputs a mapping or a condition looks at.
+void add_steps_of(std::string_view mapping, std::set<std::string>& steps);
 
 // The condition is canonical JSON that parse_definition() took.
 bool holds(std::string_view condition, const core::RunState& state);

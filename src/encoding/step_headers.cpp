@@ -93,6 +93,12 @@ std::optional<StepTask> read_step(const Headers& headers, std::string_view queue
   return task;
 }
 
+bool is_task_of(const Headers& headers, std::string_view run, std::string_view step) {
+  const std::string* const its_run = find(headers, kRun);
+  const std::string* const its_step = find(headers, kStep);
+  return its_run && its_step && *its_run == run && *its_step == step;
+}
+
 core::ReplyTo reply_to(const StepTask& task) {
   return {.topic = task.reply, .id = task.run + "." + task.step};
 }

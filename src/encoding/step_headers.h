@@ -33,6 +33,9 @@ Headers step_headers(const StepTask& task);
 // What they say to that queue; none: a task like any other.
 std::optional<StepTask> read_step(const Headers& headers, std::string_view queue);
 
+// Whether it is the task of that step.
+bool is_task_of(const Headers& headers, std::string_view run, std::string_view step);
+
 // Where the reply of a step goes.
 core::ReplyTo reply_to(const StepTask& task);
 

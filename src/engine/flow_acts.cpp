@@ -30,43 +30,49 @@ std::optional<core::TaskPolicy> policy_of(const core::FlowStep& step) {
   return policy;
 }
 
-bool takes(const Queue& queue, std::string_view topic) {
-  return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, topic);
+Error no_queue(const core::FlowStep& step) {
+  return {.code = Code::not_found,
+          .message = "step '" + step.id + "' waits for " +
+                     (step.queue.empty() ? "a queue" : "queue '" + step.queue + "'") +
+                     " that takes topic '" + step.topic + "'"};
 }
 
-// The queue that is to reply; empty: whichever takes it first.
+// The queue that is to reply. Code::not_found: there is none as yet.
 Result<std::string> queue_of(const core::FlowStep& step, const std::vector<Queue>& queues) {
-  if (!step.queue.empty()) return step.queue;
   const Queue* only = nullptr;
   for (const Queue& queue : queues) {
-    if (!takes(queue, step.topic)) continue;
+    if (!takes(queue, step.topic) || (!step.queue.empty() && queue.name != step.queue)) continue;
     if (only != nullptr)
       return Error{.code = Code::invalid_input,
                    .message = "topic '" + step.topic + "' is taken by queues '" + only->name +
                               "' and '" + queue.name + "'; name one in the step"};
     only = &queue;
   }
-  return only == nullptr ? std::string() : only->name;
+  if (only == nullptr) return no_queue(step);
+  return only->name;
 }
 
-// Code::invalid_input: it can have no task, and never will.
+// Code::invalid_input: it can have no task, and never will. A task that nobody may begin needs no queue.
 Result<store::Append> task_of(const core::FlowStep& step, const core::RunState& state,
-                              const std::vector<Queue>& queues) {
+                              const std::vector<Queue>& queues, bool called_off) {
   auto input = encoding::task_input(step, state);
   if (!input) return input.error();
   if (input->size() > core::kMaxBody)
     return Error{.code = Code::invalid_input, .message = "its input is larger than a task may be"};
   auto queue = queue_of(step, queues);
-  if (!queue) return queue.error();
-  return store::Append{.id = core::step_id(state.run, step.id),
-                       .topic = step.topic,
-                       .body = StoredBody::json(std::move(*input)),
-                       .headers = encoding::step_headers(
-                           {.run = state.run,
-                            .step = step.id,
-                            .reply = core::event_topic(state.workflow, core::FlowEvent::Kind::step),
-                            .queue = std::move(*queue),
-                            .policy = policy_of(step)})};
+  if (!queue && !called_off) return queue.error();
+  store::Append task{.id = core::step_id(state.run, step.id),
+                     .topic = step.topic,
+                     .body = StoredBody::json(std::move(*input)),
+                     .headers = encoding::step_headers(
+                         {.run = state.run,
+                          .step = step.id,
+                          .reply = core::event_topic(state.workflow, core::FlowEvent::Kind::step),
+                          .queue = queue ? std::move(*queue) : step.queue,
+                          .policy = policy_of(step)})};
+  // A slow runner that is about to start it finds that it is there, and nobody may begin it.
+  if (called_off) task.lives = Duration{0};
+  return task;
 }
 
 core::FlowEvent no_task(const core::FlowStep& step, const core::RunState& state, std::string why) {
@@ -93,9 +99,10 @@ core::FlowEvent try_again(const core::RunState& state, core::FlowEvent::Kind kin
 }
 
 // One order per round and step, whoever gives it.
-core::Nonce nonce_of(const core::RunState& state, std::uint32_t round, const core::FlowStep& step) {
+core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
+                     const core::FlowStep& step) {
   const auto digest =
-      encoding::sha256(state.run + ".retried." + std::to_string(round) + "." + step.id);
+      encoding::sha256(state.run + ".retried." + std::to_string(retry.round) + "." + step.id);
   core::Nonce nonce;
   std::copy_n(digest.bytes.begin(), nonce.bytes.size(), nonce.bytes.begin());
   return nonce;
@@ -117,6 +124,26 @@ std::optional<Start> start_in(const core::FlowAction& action) {
   return std::nullopt;
 }
 
+std::uint32_t rate_retries_of(const core::RunState& state, const core::FlowStep& step) {
+  const auto tried = state.rate_retries.find(step.id);
+  return tried == state.rate_retries.end() ? 0 : tried->second.n;
+}
+
+// The steps whose outputs the acts look at.
+std::set<std::string> needed_by(const core::FlowDefinition& definition,
+                                const std::vector<core::FlowAction>& actions) {
+  std::set<std::string> steps;
+  for (const core::FlowAction& action : actions) {
+    if (const auto* start = std::get_if<core::StartTask>(&action))
+      encoding::add_steps_of(definition.steps[start->step].input, steps);
+    else if (const auto* off = std::get_if<core::CallOff>(&action))
+      encoding::add_steps_of(definition.steps[off->step].input, steps);
+    else if (std::holds_alternative<core::EndRun>(action))
+      encoding::add_steps_of(definition.output, steps);
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::size_t most_kept(const core::FlowDefinition& definition) {
@@ -125,45 +152,60 @@ std::size_t most_kept(const core::FlowDefinition& definition) {
   return std::min(kEach, kTogether / std::max<std::size_t>(definition.steps.size(), 1));
 }
 
-// What goes to the log for one event, and whose it is: a task whose id has other content ends its step.
+// What goes to the log for one event.
 class FlowActs::Batch {
  public:
+  struct Item {
+    const core::FlowStep* step{};          // whose task it is; null: an event
+    std::optional<core::FlowEvent> end{};  // the run's, as completed
+  };
+
   void event(const core::FlowEvent& event, Duration delay = {}) {
-    add(FlowLog::entry_of(event, delay), nullptr);
+    items.push_back(FlowLog::entry_of(event, delay));
+    meant.push_back({});
+    if (event.kind == core::FlowEvent::Kind::ended &&
+        event.run_outcome == core::RunOutcome::completed)
+      meant.back().end = event;
   }
-  void task(store::Append item, const core::FlowStep& step) { add(std::move(item), &step); }
+  void task(store::Append item, const core::FlowStep& step) {
+    items.push_back(std::move(item));
+    meant.push_back({.step = &step});
+  }
 
   std::vector<store::Append> items{};
-  std::vector<const core::FlowStep*> steps{};  // beside items; null: an event
-
- private:
-  void add(store::Append item, const core::FlowStep* step) {
-    items.push_back(std::move(item));
-    steps.push_back(step);
-  }
+  std::vector<Item> meant{};         // beside items
+  std::optional<Error> held_back{};  // something could not be started as yet
 };
 
-Result<void> FlowActs::perform(const core::FlowDefinition& definition, const core::RunState& state,
+// What could not be started as yet keeps the event from being done with: it is handled again, later.
+Result<void> FlowActs::perform(const core::FlowDefinition& definition, const core::RunState& lean,
                                std::vector<core::FlowAction> actions, bool gated) {
+  auto filled = book_.with_outputs(lean, needed_by(definition, actions));
+  if (!filled) return filled.error();
+  const core::RunState& state = *filled;
   Batch batch;
   Result<std::vector<core::FlowAction>> passed = std::move(actions);
   if (gated) passed = pass_gates(definition, state, std::move(*passed), batch);
   if (!passed) return passed.error();
   for (const core::FlowAction& action : *passed)
     if (auto done = append(definition, state, action, batch); !done) return done;
+  const std::optional<Error> held_back = std::move(batch.held_back);
   if (auto sent = send(state, std::move(batch)); !sent) return sent;
-  for (const core::FlowAction& action : *passed) {
-    Result<void> done;
-    if (const auto* again = std::get_if<core::RetryTask>(&action))
-      done = retry(definition, state, *again);
-    else if (const auto* off = std::get_if<core::CallOff>(&action))
-      done = call_off_task(definition.steps[off->step], state);
-    else if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
-      done = call_off_timer(core::event_of(definition, state, *timer), state);
-    else if (std::holds_alternative<core::Finish>(action))
-      done = finish(definition, state);
-    if (!done) return done;
-  }
+  for (const core::FlowAction& action : *passed)
+    if (auto done = follow_up(definition, state, action); !done) return done;
+  if (held_back) return *held_back;
+  return {};
+}
+
+Result<void> FlowActs::follow_up(const core::FlowDefinition& definition,
+                                 const core::RunState& state, const core::FlowAction& action) {
+  if (const auto* again = std::get_if<core::RetryTask>(&action))
+    return retry(definition, state, *again);
+  if (const auto* off = std::get_if<core::CallOff>(&action))
+    return call_off(core::step_id(state.run, definition.steps[off->step].id), state);
+  if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
+    return call_off_timer(core::event_of(definition, state, *timer), state);
+  if (std::holds_alternative<core::Finish>(action)) return finish(definition, state);
   return {};
 }
 
@@ -188,8 +230,7 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
     const auto start = start_in(action);
     if (start && start->task && definition.steps[start->step].rate) {
       const core::FlowStep& step = definition.steps[start->step];
-      const auto tried = state.rate_retries.find(step.id);
-      const std::uint32_t n = tried == state.rate_retries.end() ? 0 : tried->second.n;
+      const std::uint32_t n = rate_retries_of(state, step);
       const std::string who =
           start->round > 0 ? state.run + '.' + std::to_string(start->round) : state.run;
       auto wait = gates_.pass_rate(definition, step, who, n > 0);
@@ -210,14 +251,18 @@ Result<void> FlowActs::append(const core::FlowDefinition& definition, const core
     const core::FlowStep& step = definition.steps[index];
     auto known = queues();
     if (!known) return known.error();
-    auto item = task_of(step, state, *known);
-    if (item) {
-      // A slow runner that is about to start it finds that it is there, and nobody may begin it.
-      if (called_off) item->lives = Duration{0};
-      batch.task(std::move(*item), step);
-    } else if (!called_off) {
-      batch.event(no_task(step, state, item.error().message));
+    auto item = task_of(step, state, *known, called_off);
+    if (!item && item.error().code == Code::not_found) {  // it may have come since
+      known = queues(Look::anew);
+      if (!known) return known.error();
+      item = task_of(step, state, *known, called_off);
     }
+    if (item)
+      batch.task(std::move(*item), step);
+    else if (item.error().code == Code::not_found)
+      batch.held_back = item.error();
+    else if (!called_off)
+      return refuse(step, state, item.error().message, batch);
     return {};
   };
   if (const auto* start = std::get_if<core::StartTask>(&action)) return task(start->step, false);
@@ -255,21 +300,44 @@ Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const cor
   return {};
 }
 
-// The first to write an id is right, so a conflict says that another was faster; only a task's id that
-// somebody else has given to something keeps the step from ever running.
+// The first to write an id is right, so a conflict says that another was faster. What the log will never
+// take, or a task's id that somebody else has given to something, ends the step, or the run.
 Result<void> FlowActs::send(const core::RunState& state, Batch batch) {
   if (batch.items.empty()) return {};
   const auto answers = log_.append(std::move(batch.items));
   Batch ends;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i]) return answers[i].error();
-    const core::FlowStep* const step = batch.steps[i];
-    if (step != nullptr && answers[i]->verdict == core::AppendVerdict::conflict)
-      ends.event(no_task(*step, state,
-                         "the id '" + core::step_id(state.run, step->id) +
-                             "' was published by somebody else, with other content"));
+    const Batch::Item& meant = batch.meant[i];
+    const bool taken = answers[i] && answers[i]->verdict == core::AppendVerdict::conflict;
+    const bool never = !answers[i] && (answers[i].error().code == Code::too_large ||
+                                       answers[i].error().code == Code::invalid_input);
+    if (!answers[i] && (!never || (meant.step == nullptr && !meant.end))) return answers[i].error();
+    if (meant.end && never) {
+      core::FlowEvent failed = *meant.end;
+      failed.run_outcome = core::RunOutcome::failed;
+      failed.value.clear();
+      failed.value_place.reset();
+      failed.error = "the run's output cannot be kept: " + answers[i].error().message;
+      ends.event(failed);
+    } else if (meant.step != nullptr && (taken || never)) {
+      const std::string why = never ? answers[i].error().message
+                                    : "the id '" + core::step_id(state.run, meant.step->id) +
+                                          "' was published by somebody else, with other content";
+      if (auto refused = refuse(*meant.step, state, why, ends); !refused) return refused;
+    }
   }
   return send(state, std::move(ends));
+}
+
+// The step can have no task, unless it has: what it is given may have changed since, with an error that
+// it looks at, or a queue that came.
+Result<void> FlowActs::refuse(const core::FlowStep& step, const core::RunState& state,
+                              const std::string& why, Batch& batch) {
+  const auto entry = store_.find(core::step_id(state.run, step.id));
+  if (!entry) return entry.error();
+  if (!*entry || !encoding::is_task_of((*entry)->headers, state.run, step.id))
+    batch.event(no_task(step, state, why));
+  return {};
 }
 
 Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core::RunState& state,
@@ -285,19 +353,15 @@ Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core:
     batch.event(event);
     return send(state, std::move(batch));
   }
-  return place->dead ? order(*place, step, state, action.round) : Result<void>();
-}
-
-Result<void> FlowActs::order(const Place& place, const core::FlowStep& step,
-                             const core::RunState& state, std::uint32_t round) {
-  const store::Wake wake{.sequence = place.sequence,
+  if (!place->dead) return {};
+  const store::Wake wake{.sequence = place->sequence,
                          .order = core::Order{.kind = core::Order::Kind::retry,
-                                              .nonce = nonce_of(state, round, step),
-                                              .claims = place.claims,
+                                              .nonce = nonce_of(state, action, step),
+                                              .claims = place->claims,
                                               .at = store_.wall(),
                                               .by = kBy,
                                               .why = "run " + state.run + " was retried"}};
-  return store_.wake(place.queue, std::span(&wake, 1));
+  return store_.wake(place->queue, std::span(&wake, 1));
 }
 
 // Where the task of a step that failed is. Once cancelled or forgotten it never says anything again;
@@ -324,18 +388,6 @@ Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
   return Error{.code = Code::store_unavailable,
                .message = "no queue has task '" + id + "', which is to run again",
                .retryable = true};
-}
-
-// A slow runner may be about to have it run again: the order is given here, so that it is called off
-// with the task, and nothing comes of it when it is given once more.
-Result<void> FlowActs::call_off_task(const core::FlowStep& step, const core::RunState& state) {
-  if (const auto voided = core::voided_try(state, step.id)) {
-    auto place = task_place(step, state);
-    if (!place) return place.error();
-    if (place->dead)
-      if (auto ordered = order(*place, step, state, voided->round); !ordered) return ordered;
-  }
-  return call_off(core::step_id(state.run, step.id), state);
 }
 
 Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
@@ -367,7 +419,9 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
       auto row = row_of(store_, **entry, queue);
       if (!row) return row.error();
       if (!*row) break;
-      auto written = cancel(store_, scheduler_, queue, **row, kBy, why);
+      const bool dead = (*row)->stored && (*row)->stored->record.state == State::dead;
+      auto written = dead && !(*row)->order ? drop(store_, scheduler_, queue, **row, kBy, why)
+                                            : cancel(store_, scheduler_, queue, **row, kBy, why);
       if (written) break;
       if (written.error().code != Code::wrong_state || !written.error().retryable)
         return written.error();
@@ -376,14 +430,42 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
   return {};
 }
 
+// Events that would have tried a start again are waited for by nobody.
 Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
-  if (auto settled = book_.settle_key(state); !settled) return settled;
+  using Kind = core::FlowEvent::Kind;
+  for (const core::FlowStep& step : definition.steps) {
+    if (!step.rate || core::last_fact(state, step.id).fact != nullptr) continue;
+    const core::FlowEvent next =
+        try_again(state, Kind::rate_retry, step.id, rate_retries_of(state, step) + 1);
+    if (auto done = call_off(core::event_id(next), state); !done) return done;
+  }
+  const core::EndFact* const end = core::end_of(state);
+  if (definition.max_runs > 0 && end != nullptr && end->outcome != core::RunOutcome::completed)
+    if (auto done =
+            call_off(core::event_id(try_again(state, Kind::admit, {}, state.admits.n + 1)), state);
+        !done)
+      return done;
   return gates_.leave(definition, state.run);
 }
 
-Result<FlowActs::Queues> FlowActs::queues() {
+Result<bool> FlowActs::handled(const std::string& id) {
+  auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  auto known = queues();
+  if (!known) return known.error();
+  if (!*entry) return true;
+  for (const Queue& queue : *known) {
+    if (queue.name != core::kFlowQueue) continue;
+    auto row = row_of(store_, **entry, queue);
+    if (!row) return row.error();
+    return *row && (*row)->stored && core::settled((*row)->stored->record.state);
+  }
+  return false;
+}
+
+Result<FlowActs::Queues> FlowActs::queues(Look look) {
   const Moment now = scheduler_.now();
-  {
+  if (look == Look::remembered) {
     const std::lock_guard lock(mutex_);
     if (queues_read_ != Moment{} && now - queues_read_ < kQueuesFor) return queues_;
   }

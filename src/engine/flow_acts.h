@@ -20,12 +20,17 @@ std::size_t most_kept(const core::FlowDefinition& definition);
 class FlowActs {
  public:
   FlowActs(store::Store& store, Scheduler& scheduler, FlowBook& book, FlowLog& log)
-      : store_(store), scheduler_(scheduler), book_(book), log_(log), gates_(store, book) {}
+      : store_(store),
+        scheduler_(scheduler),
+        book_(book),
+        log_(log),
+        gates_(store, scheduler, book) {}
 
-  // `state` with the outputs that lie elsewhere. `gated`: what starts passes the gates; what a timer
-  // ends began long ago. Any thread.
+  // `gated`: what starts passes the gates; what a timer ends began long ago. Any thread.
   Result<void> perform(const core::FlowDefinition& definition, const core::RunState& state,
                        std::vector<core::FlowAction> actions, bool gated);
+  // Whether the event of that id is done with, or forgotten.
+  Result<bool> handled(const std::string& id);
 
  private:
   class Batch;
@@ -40,6 +45,10 @@ class FlowActs {
   Result<void> end_run(const core::FlowDefinition& definition, const core::RunState& state,
                        const core::EndRun& end, Batch& batch);
   Result<void> send(const core::RunState& state, Batch batch);
+  Result<void> refuse(const core::FlowStep& step, const core::RunState& state,
+                      const std::string& why, Batch& batch);
+  Result<void> follow_up(const core::FlowDefinition& definition, const core::RunState& state,
+                         const core::FlowAction& action);
   Result<void> finish(const core::FlowDefinition& definition, const core::RunState& state);
   Result<void> retry(const core::FlowDefinition& definition, const core::RunState& state,
                      const core::RetryTask& action);
@@ -51,14 +60,11 @@ class FlowActs {
     std::string why_not{};  // its task can never run again
   };
   Result<Place> task_place(const core::FlowStep& step, const core::RunState& state);
-  // To run again; one per round.
-  Result<void> order(const Place& place, const core::FlowStep& step, const core::RunState& state,
-                     std::uint32_t round);
-  Result<void> call_off_task(const core::FlowStep& step, const core::RunState& state);
   Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);
   // Where the log has an entry of that id, it is not to be run (any more).
   Result<void> call_off(const std::string& id, const core::RunState& state);
-  Result<Queues> queues();  // as of a moment ago
+  enum class Look { remembered, anew };
+  Result<Queues> queues(Look look = Look::remembered);  // as of a moment ago
 
   store::Store& store_;
   Scheduler& scheduler_;

@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kBatch = 1024;
 constexpr std::size_t kPage = 100;
+constexpr std::size_t kLargePage = 20'000;  // a store may have to read all for each
 constexpr auto kNewestFor = 1s;
 constexpr int kTries = 64;  // to write over what was read
 constexpr std::size_t kRunsRemembered = 4096;
@@ -106,16 +107,17 @@ core::Record key_record(const StartKey& key, Time now) {
   return kept_record(std::move(json).take(), key.ended.has_value(), now);
 }
 
-// Calls with the key of each output that lies elsewhere, and the value that is empty in its stead.
+// Calls with the key of each output that lies elsewhere, its step (empty: the run's own), and the value
+// that is empty in its stead.
 template <class State, class Do>
 void each_elsewhere(State& state, Do&& act) {
   for (auto& [step, facts] : state.steps)
     for (auto& [n, fact] : facts)
-      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), fact.value);
+      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), step, fact.value);
   for (auto& [number, round] : state.rounds)
     if (round.ended && round.ended->outcome == core::RunOutcome::completed &&
         round.ended->value.empty())
-      act(FlowBook::output_key(state.run, number), round.ended->value);
+      act(FlowBook::output_key(state.run, number), std::string(), round.ended->value);
 }
 
 store::Address note_at(std::string_view name) {
@@ -407,7 +409,7 @@ Result<FlowBook::OpenStarts> FlowBook::open_starts(const std::string& after) {
   last.queue = core::kKeysLedger;
   last.key = after;
   auto page = store_.rows({.queue = last.queue, .state = State::waiting},
-                          after.empty() ? nullptr : &last, kPage);
+                          after.empty() ? nullptr : &last, kLargePage);
   if (!page) return page.error();
   OpenStarts open;
   open.more = page->more && !page->rows.empty();
@@ -467,9 +469,21 @@ Result<void> FlowBook::put_value(std::string_view key, std::string json) {
 }
 
 Result<core::RunState> FlowBook::whole(core::RunState state) {
+  return fill_in(std::move(state), [](std::string_view) { return true; });
+}
+
+Result<core::RunState> FlowBook::with_outputs(core::RunState state,
+                                              const std::set<std::string>& steps) {
+  return fill_in(std::move(state),
+                 [&](std::string_view step) { return steps.contains(std::string(step)); });
+}
+
+// Of a run that is over an output may be forgotten a little before its facts are.
+Result<core::RunState> FlowBook::fill_in(core::RunState state, const Wanted& wanted) {
   std::vector<store::Address> places;
   std::vector<std::string*> values;
-  each_elsewhere(state, [&](std::string key, std::string& value) {
+  each_elsewhere(state, [&](std::string key, const std::string& step, std::string& value) {
+    if (!wanted(step) || !value.empty()) return;
     places.push_back(at(core::kValuesLedger, std::move(key)));
     values.push_back(&value);
   });
@@ -477,16 +491,19 @@ Result<core::RunState> FlowBook::whole(core::RunState state) {
   auto found = get(places);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) return found[i].error();
-    if (!*found[i] || !(*found[i])->record.result)
+    if (*found[i] && (*found[i])->record.result)
+      *values[i] = (*found[i])->record.result->text();
+    else if (core::end_of(state) != nullptr)
+      *values[i] = "null";
+    else
       return damaged("the output '" + places[i].key + "', which should be kept beside its run,");
-    *values[i] = (*found[i])->record.result->text();
   }
   return state;
 }
 
 Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
   std::vector<store::Address> places;
-  each_elsewhere(state, [&](std::string key, const std::string&) {
+  each_elsewhere(state, [&](std::string key, const std::string&, const std::string&) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
   });
   // Whoever saw a run complete may have put its output away before somebody else's end counted.
@@ -529,13 +546,23 @@ Result<bool> FlowBook::write_note(std::string_view name, std::string json,
 }
 
 Result<std::vector<bool>> FlowBook::active(std::span<const std::string> runs) {
+  return each_run(runs,
+                  [](const core::Stored& stored) { return !core::settled(stored.record.state); });
+}
+
+Result<std::vector<bool>> FlowBook::known(std::span<const std::string> runs) {
+  return each_run(runs, [](const core::Stored&) { return true; });
+}
+
+template <class Is>
+Result<std::vector<bool>> FlowBook::each_run(std::span<const std::string> runs, Is is) {
   std::vector<store::Address> places;
   for (const std::string& run : runs) places.push_back(at(core::kRunsLedger, run));
   std::vector<bool> answers;
   if (places.empty()) return answers;
   for (const Got& got : get(std::move(places))) {
     if (!got) return got.error();
-    answers.push_back(*got && !core::settled((*got)->record.state));
+    answers.push_back(*got && is(**got));
   }
   return answers;
 }

@@ -15,10 +15,12 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -114,8 +116,9 @@ class FlowBook {
 
   // An output that is too large for its run; the same one again is fine.
   Result<void> put_value(std::string_view key, std::string json);
-  // The facts with the outputs that lie elsewhere.
+  // The facts with the outputs that lie elsewhere: all, or those of these steps.
   Result<core::RunState> whole(core::RunState state);
+  Result<core::RunState> with_outputs(core::RunState state, const std::set<std::string>& steps);
   // What lies elsewhere ages from now on, or does not any more.
   Result<void> settle_values(const core::RunState& state, bool ended);
 
@@ -123,14 +126,19 @@ class FlowBook {
   // Over that revision (zero: there must be none); false: somebody else was faster.
   Result<bool> write_note(std::string_view name, std::string json, core::Revision expected);
 
-  // Which of these runs go on.
+  // Which of these runs go on, and which have a record at all.
   Result<std::vector<bool>> active(std::span<const std::string> runs);
+  Result<std::vector<bool>> known(std::span<const std::string> runs);
   static std::string value_key(std::string_view run, std::string_view step, std::uint32_t n);
   static std::string output_key(std::string_view run, std::uint32_t round);
 
  private:
   using Got = Result<std::optional<core::Stored>>;
 
+  template <class Is>
+  Result<std::vector<bool>> each_run(std::span<const std::string> runs, Is is);
+  using Wanted = std::function<bool(std::string_view step)>;  // empty: the run's own output
+  Result<core::RunState> fill_in(core::RunState state, const Wanted& wanted);
   Got get(store::Address at);
   // An answer that was lost is read back.
   Result<store::Swapped> swap(store::Swap item);

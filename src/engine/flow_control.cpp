@@ -8,6 +8,7 @@
 #include "encoding/flow_input.h"
 #include "encoding/kept_json.h"
 #include "encoding/object_text.h"
+#include "encoding/utf8.h"
 
 namespace once::engine {
 namespace {
@@ -19,7 +20,10 @@ constexpr std::size_t kMostSignal = 64 << 10;  // it is kept with the run's fact
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // "ann@host: why"
-std::string said_by(const By& by) { return by.why.empty() ? by.who : by.who + ": " + by.why; }
+std::string said_by(const By& by) {
+  const std::string said = by.why.empty() ? by.who : by.who + ": " + by.why;
+  return encoding::excerpt(said, core::kErrorKept);
+}
 
 constexpr std::string_view kRejected = "rejected by ";
 std::string rejection(const By& by) { return std::string(kRejected) + said_by(by); }
@@ -61,6 +65,35 @@ std::string list_of(const core::FlowDefinition& definition, Of of) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text.empty() ? "none" : text;
+}
+
+// Somebody has decided before: the same, or something else.
+Result<Approved> verdict_that_stands(const core::FlowEvent& first, bool yes) {
+  const bool stands = first.outcome == core::StepOutcome::completed;
+  const auto json = encoding::parse_json(first.value.empty() ? "null" : first.value);
+  const encoding::Json* const approver = json ? json->member("by") : nullptr;
+  const std::string who = approver ? approver->string() : rejecter(first.error);
+  if (stands == yes && (stands || first.outcome == core::StepOutcome::failed))
+    return Approved{.approved = stands, .duplicate = true, .by = who};
+  auto conflict = std::make_shared<Conflict>();
+  conflict->id = core::event_id(first);
+  conflict->sequence = first.sequence.value;
+  return Error{.code = Code::conflicting_duplicate,
+               .message = "step " + quoted(first.step) + " of run " + quoted(first.run) +
+                          " is decided: " + (stands ? "approved by " + who : first.error) +
+                          "; nothing was changed",
+               .conflict = std::move(conflict)};
+}
+
+Error other_signal(const core::FlowEvent& given, core::Sequence sequence) {
+  auto conflict = std::make_shared<Conflict>();
+  conflict->id = core::event_id(given);
+  conflict->sequence = sequence.value;
+  return {.code = Code::conflicting_duplicate,
+          .message = "signal id " + quoted(given.signal_id) + " is known to run " +
+                     quoted(given.run) + " with another name or body (#" +
+                     std::to_string(sequence.value) + "); nothing was added",
+          .conflict = std::move(conflict)};
 }
 
 }  // namespace
@@ -118,30 +151,29 @@ Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name,
     return refused(Code::too_large, "the body of a signal is at most " +
                                         core::size_text(kMostSignal) + ", this is " +
                                         core::size_text(event.value.size()));
-  // Who repeats it after the run has ended hears that it is there.
   const std::string entry_id = core::event_id(event);
+  auto item = FlowLog::entry_of(event);
+  const auto digest = encoding::content_digest(item.topic, item.body);
+  if (!digest) return digest.error();
+  // The facts outlive the log.
+  if (const auto fact = state.signals.find(event.signal);
+      fact != state.signals.end() && fact->second.id == id) {
+    if (fact->second.value != event.value) return other_signal(event, fact->second.sequence);
+    return Receipt{.id = entry_id,
+                   .sequence = fact->second.sequence.value,
+                   .digest = encoding::text(*digest),
+                   .duplicate = true};
+  }
+  // Who repeats it after the run has ended hears that it is there.
   if (const core::EndFact* const end = core::end_of(state)) {
     auto there = log_.find(entry_id);
     if (!there) return there.error();
     if (!*there) return is_over(run, *end);
   }
-  auto item = FlowLog::entry_of(event);
-  const auto digest = encoding::content_digest(item.topic, item.body);
-  if (!digest) return digest.error();
   auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();
-  if (appended->verdict == core::AppendVerdict::conflict) {
-    auto conflict = std::make_shared<Conflict>();
-    conflict->id = entry_id;
-    conflict->sequence = appended->sequence.value;
-    conflict->digest = encoding::text(appended->digest);
-    conflict->given_digest = encoding::text(*digest);
-    return Error{.code = Code::conflicting_duplicate,
-                 .message = "signal id " + quoted(id) + " is known to run " + quoted(run) +
-                            " with another name or body (#" +
-                            std::to_string(appended->sequence.value) + "); nothing was added",
-                 .conflict = std::move(conflict)};
-  }
+  if (appended->verdict == core::AppendVerdict::conflict)
+    return other_signal(event, appended->sequence);
   return Receipt{.id = entry_id,
                  .sequence = appended->sequence.value,
                  .digest = encoding::text(appended->digest),
@@ -167,8 +199,14 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
       core::stand(definition, state, encoding::judge()).steps[*index];
   core::FlowEvent event = event_for(state, Kind::step, std::max<std::uint32_t>(standing.n, 1));
   event.step = step;
-  const auto last = core::counted_fact(state, step);
-  if (last.fact == nullptr && standing.status != StepStatus::active)
+  if (const auto last = core::counted_fact(state, step); last.fact != nullptr) {
+    event.outcome = last.fact->outcome;
+    event.value = last.fact->value;
+    event.error = last.fact->error;
+    event.sequence = last.fact->sequence;
+    return verdict_that_stands(event, yes);
+  }
+  if (standing.status != StepStatus::active)
     return refused(Code::wrong_state, "step " + quoted(step) + " of run " + quoted(run) +
                                           " does not wait for an approval: " +
                                           (standing.why.empty() ? "it is over" : standing.why));
@@ -177,7 +215,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
     encoding::ObjectText value;
     value.boolean("approved", true);
     value.string("by", by.who);
-    value.string("why", by.why);
+    value.string("why", encoding::excerpt(by.why, core::kErrorKept));
     event.value = std::move(value).take();
   } else {
     event.error = rejection(by);
@@ -186,28 +224,10 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
   if (!appended) return appended.error();
   if (appended->verdict == core::AppendVerdict::accepted)
     return Approved{.approved = yes, .duplicate = false, .by = by.who};
-  return verdict_that_stands(event, yes);
-}
-
-// Somebody has decided before: the same, or something else.
-Result<Approved> FlowControl::verdict_that_stands(const core::FlowEvent& given, bool yes) {
-  auto there = log_.find(core::event_id(given));
-  if (!there) return there.error();
-  const core::FlowEvent& first = *there ? **there : given;
-  const bool stands = first.outcome == core::StepOutcome::completed;
-  const auto json = encoding::parse_json(first.value.empty() ? "null" : first.value);
-  const encoding::Json* const approver = json ? json->member("by") : nullptr;
-  const std::string who = approver ? approver->string() : rejecter(first.error);
-  if (stands == yes && (stands || first.outcome == core::StepOutcome::failed))
-    return Approved{.approved = stands, .duplicate = true, .by = who};
-  auto conflict = std::make_shared<Conflict>();
-  conflict->id = core::event_id(given);
-  conflict->sequence = first.sequence.value;
-  return Error{.code = Code::conflicting_duplicate,
-               .message = "step " + quoted(given.step) + " of run " + quoted(given.run) +
-                          " is decided: " + (stands ? "approved by " + who : first.error) +
-                          "; nothing was changed",
-               .conflict = std::move(conflict)};
+  auto first = log_.find(core::event_id(event));
+  if (!first) return first.error();
+  if (!*first) return refused(Code::wrong_state, "step " + quoted(step) + " is decided");
+  return verdict_that_stands(**first, yes);
 }
 
 // A run that failed is closed by the end of a round that nobody began.

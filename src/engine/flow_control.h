@@ -33,7 +33,6 @@ class FlowControl {
 
  private:
   static Error no_run(std::string_view run);
-  Result<Approved> verdict_that_stands(const core::FlowEvent& given, bool yes);
 
   FlowBook& book_;
   FlowLog& log_;

@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 constexpr int kTries = 64;
 constexpr Duration kFirstLook = 1s;  // of a run that waits for its turn; each one twice as long
 constexpr Duration kLastLook = 30s;
+constexpr Duration kDropEvery = 10s;
 constexpr Duration kLongestBooking = 10min;  // then it looks whether there is room earlier
 
 std::string array_of(const std::vector<std::string>& runs) {
@@ -89,9 +90,10 @@ void book(RateNote& note, std::uint64_t limit) {
   ++note.booked;
 }
 
-// In a window that had room not all came who were told to: what is booked stands for nobody.
+// In a window that had room, or in which nobody asked, not all came who were told to: what is booked
+// stands for nobody.
 void open_window(RateNote& note, std::uint64_t window, std::uint64_t limit) {
-  if (note.taken.size() < limit) {
+  if (note.taken.size() < limit || window > note.window + 1) {
     note.booked_to = 0;
     note.booked = 0;
   }
@@ -140,7 +142,7 @@ Result<std::optional<Duration>> FlowGates::admit(const core::FlowDefinition& def
     std::vector<std::string> in = runs_in(json ? json->member("active") : nullptr);
     if (has(in, run.run)) return std::optional<Duration>{};
     if (in.size() >= definition.max_runs) {
-      if (auto dropped = drop_ended(in); !dropped) return dropped.error();
+      if (auto dropped = drop_ended(definition, in); !dropped) return dropped.error();
       if (in.size() >= definition.max_runs) {
         const Duration wait =
             std::min(kFirstLook * (1 << std::min<std::uint32_t>(run.admits.n, 5)), kLastLook);
@@ -164,8 +166,15 @@ Result<bool> FlowGates::admitted(const core::FlowDefinition& definition, std::st
   return has(runs_in(json ? json->member("active") : nullptr), run);
 }
 
-// A runner that died may have left one behind.
-Result<void> FlowGates::drop_ended(std::vector<std::string>& runs) {
+// A runner that died may have left one behind. Those who wait do not all read everybody's record.
+Result<void> FlowGates::drop_ended(const core::FlowDefinition& definition,
+                                   std::vector<std::string>& runs) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [last, is_new] = dropped_at_.try_emplace(definition.name);
+    if (!is_new && scheduler_.now() < last->second + kDropEvery) return {};
+    last->second = scheduler_.now();
+  }
   const auto active = book_.active(runs);
   if (!active) return active.error();
   std::vector<std::string> left;
@@ -220,12 +229,13 @@ Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition&
     if (const auto window = static_cast<std::uint64_t>(now / per); !*stored || window > note.window)
       open_window(note, window, limit);
     if (has(note.taken, who)) return std::optional<Duration>{};
+    const bool room = note.taken.size() < (sent_away ? limit : left_to_newcomers(note, limit));
+    if (!room && sent_away) return std::optional(until_later(note, per, now, who));
     std::optional<Duration> wait;
-    if (note.taken.size() < (sent_away ? limit : left_to_newcomers(note, limit)))
+    if (room)
       note.taken.push_back(who);
     else
-      wait =
-          sent_away ? until_later(note, per, now, who) : until_booked(note, per, now, who, limit);
+      wait = until_booked(note, per, now, who, limit);
     auto written =
         book_.write_note(name, text_of(note), *stored ? (*stored)->revision : core::Revision{});
     if (!written) return written.error();

@@ -3,6 +3,8 @@
 // let in takes no second place: at worst a place stays empty.
 #pragma once
 
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,7 +17,8 @@ namespace once::engine {
 
 class FlowGates {
  public:
-  FlowGates(store::Store& store, FlowBook& book) : store_(store), book_(book) {}
+  FlowGates(store::Store& store, Scheduler& scheduler, FlowBook& book)
+      : store_(store), scheduler_(scheduler), book_(book) {}
 
   // None: the run may start its steps; else it is to ask again after so long.
   Result<std::optional<Duration>> admit(const core::FlowDefinition& definition,
@@ -32,12 +35,15 @@ class FlowGates {
                                             bool sent_away);
 
  private:
-  Result<void> drop_ended(std::vector<std::string>& runs);
+  Result<void> drop_ended(const core::FlowDefinition& definition, std::vector<std::string>& runs);
   Result<bool> write_runs(const core::FlowDefinition& definition,
                           const std::vector<std::string>& active, core::Revision expected);
 
   store::Store& store_;
+  Scheduler& scheduler_;
   FlowBook& book_;
+  std::mutex mutex_;
+  std::map<std::string, Moment> dropped_at_;  // under mutex_; by workflow
 };
 
 }  // namespace once::engine

@@ -23,6 +23,13 @@ store::Append FlowLog::entry_of(const core::FlowEvent& event, Duration delay) {
           .delay = delay};
 }
 
+Result<void> FlowLog::check(const core::FlowEvent& event) {
+  const store::Append item = entry_of(event);
+  if (const auto digest = encoding::content_digest(item.topic, item.body); !digest)
+    return digest.error();
+  return {};
+}
+
 std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> items) {
   std::vector<std::optional<Error>> refused(items.size());
   std::vector<store::Append> sent;

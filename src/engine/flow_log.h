@@ -18,6 +18,9 @@ class FlowLog {
   // The entry of an event, `delay` after the append.
   static store::Append entry_of(const core::FlowEvent& event, Duration delay = {});
 
+  // Whether there can be such an entry. Code::invalid_input: its body is nested too deeply.
+  static Result<void> check(const core::FlowEvent& event);
+
   // One answer per item, in order; digest and nonce are made here. A conflict is an answer: the id has
   // other content, and stays as it is. What many threads append at once is one batch. Any thread.
   std::vector<Result<store::Appended>> append(std::vector<store::Append> items);

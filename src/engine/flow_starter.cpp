@@ -95,19 +95,31 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
     else if (!(*definition)->unprotected)
       return made.error();
   }
+  const std::string name = (*definition)->name;
+  // What cannot be said is refused before a key stands for it.
+  const auto fits =
+      FlowLog::check(started_event(new_run(name), name, (*definition)->version, key, *input));
+  if (!fits)
+    return Error{.code = fits.error().code,
+                 .message = fits.error().message + "; nothing was started"};
   Given given{.run = {}, .duplicate = false, .version = (*definition)->version};
   if (key) {
     auto claimed = claim(**definition, *key, *input);
     if (!claimed) return claimed.error();
     given = std::move(*claimed);
   } else {
-    given.run = new_run((*definition)->name);
+    given.run = new_run(name);
   }
-  if (auto begun = begin(started_event(given.run, (*definition)->name, given.version,
-                                       std::move(key), std::move(*input)),
-                         given.duplicate);
-      !begun)
-    return begun.error();
+  const bool has_key = key.has_value();
+  auto begun =
+      begin(started_event(given.run, name, given.version, std::move(key), std::move(*input)),
+            given.duplicate);
+  if (!begun) {
+    // The key stands for the run: somebody begins it sooner or later.
+    Error error = begun.error();
+    error.in_doubt = error.in_doubt || has_key;
+    return error;
+  }
   return RunStarted{.run = std::move(given.run), .duplicate = given.duplicate};
 }
 
@@ -171,12 +183,22 @@ Result<void> FlowStarter::finish_starts(const std::function<bool()>& ended) {
   while (!ended()) {
     auto page = book_.open_starts(after);
     if (!page) return page.error();
+    std::vector<OpenStart> left;
+    std::vector<std::string> runs;
     for (OpenStart& open : page->starts) {
       if (open.since + kLeftBehind > store_.now()) continue;
+      runs.push_back(open.given.run);
+      left.push_back(std::move(open));
+    }
+    const auto begun_before = book_.known(runs);
+    if (!begun_before) return begun_before.error();
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if ((*begun_before)[i]) continue;
+      OpenStart& open = left[i];
       auto begun = begin(started_event(open.given.run, open.workflow, open.given.version,
                                        std::move(open.key), std::move(open.given.input)),
                          true);
-      if (!begun) return begun.error();
+      if (!begun && begun.error().retryable) return begun.error();
     }
     if (!page->more) break;
     after = std::move(page->last);

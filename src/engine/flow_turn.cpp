@@ -72,9 +72,14 @@ Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
     core::fold(begun.state, event);
     return std::optional(std::move(begun));
   }
-  auto started = log_.find(event.run + ".started");
+  const std::string id = event.run + ".started";
+  auto started = log_.find(id);
   if (!started) return started.error();
   if (!*started) return std::optional<KnownRun>{};
+  // Its record is made before that event is done with: where that is and this is not, it is forgotten.
+  auto handled = acts_.handled(id);
+  if (!handled) return handled.error();
+  if (*handled) return std::optional<KnownRun>{};
   core::fold(begun.state, **started);
   return std::optional(std::move(begun));
 }
@@ -93,11 +98,13 @@ Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core:
         .key = place.key,
         .sequence = place.sequence};
     auto stored = std::move(store_.get(std::span(&at, 1)).front());
-    if (!stored) return stored.error();
-    if (!*stored || !(*stored)->record.result)
-      return Error{.code = Code::invalid_input,
-                   .message = "the output of step '" + event.step + "' of run '" + event.run +
-                              "' is not in queue '" + place.queue + "' any more"};
+    if (!stored && stored.error().code != Code::not_found) return stored.error();
+    if (!stored || !*stored || !(*stored)->record.result) {
+      event.outcome = core::StepOutcome::failed;
+      event.error = "its output is not in queue '" + place.queue + "' any more";
+      event.value_place.reset();
+      return {};
+    }
     event.value = encoding::output_json(*(*stored)->record.result);
     event.value_place.reset();
   }
@@ -115,11 +122,17 @@ Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::R
   // kept: filled in, they do not tell any more which output lies elsewhere.
   if ((event.kind == Kind::ended || event.elsewhere) && core::over_for_good(state))
     if (auto settled = book_.settle_values(state, true); !settled) return settled;
-  auto whole = book_.whole(state);
-  if (!whole) return whole.error();
-  const core::Judge judge = encoding::judge();
-  return acts_.perform(definition, *whole, core::plan(definition, *whole, event, judge),
-                       event.kind != Kind::timer);
+  std::set<std::string> looked_at;
+  for (const core::FlowStep& step : definition.steps)
+    if (!step.skip_if.empty()) encoding::add_steps_of(step.skip_if, looked_at);
+  auto judged = book_.with_outputs(state, looked_at);
+  if (!judged) return judged.error();
+  auto done =
+      acts_.perform(definition, *judged, core::plan(definition, *judged, event, encoding::judge()),
+                    event.kind != Kind::timer);
+  // Also an end that a later round has overtaken: who handled it may have died over it.
+  if (done && event.kind == Kind::ended) done = book_.settle_key(state);
+  return done;
 }
 
 }  // namespace once::engine

@@ -17,6 +17,9 @@ void fails(core::FlowEvent& event, std::string_view why) {
 
 void completes(core::FlowEvent& event, const Body& output, const core::Record& record,
                const store::Address& at) {
+  // Half a document means something else, or nothing.
+  if (record.result_cut)
+    return fails(event, "its output is too large, and was not kept as a whole");
   if (output.text().size() <= kMostSaid) {
     event.value = encoding::output_json(output);
     return;
@@ -51,7 +54,8 @@ store::Append reply_event(const core::Record& record, const store::Address& at) 
   event.kind = core::FlowEvent::Kind::step;
   event.run = to.id.substr(0, dot);
   event.step = to.id.substr(std::min(dot + 1, to.id.size()));
-  event.n = record.claims;
+  // One that is cancelled never runs again, and may have ended in another way before.
+  event.n = record.claims + (record.state == State::cancelled ? 1 : 0);
   say(event, record, at);
   store::Append reply{
       .id = core::event_id(event), .topic = to.topic, .body = encoding::event_body(event)};

@@ -2,7 +2,7 @@
 // whose it is and which of its endings, and whose body follows from the record alone. So whoever says
 // it, and however often, the log has it once.
 //
-//   id    {reply.id}.ended.{claims}
+//   id    {reply.id}.ended.{claims}; of one that is cancelled {claims + 1}
 //   body  {"n":claims,"outcome":"completed"|"failed"|"cancelled","output":...|"error":"...",
 //          "run":"...","step":"..."}
 //

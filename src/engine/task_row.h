@@ -9,6 +9,9 @@
 
 namespace once::engine {
 
+// Whether tasks of the log with that topic are the queue's.
+bool takes(const Queue& queue, std::string_view topic);
+
 // What the queue holds at that sequence; none: it does not have it.
 Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence sequence,
                                          const Queue& queue);
@@ -24,5 +27,9 @@ store::Address address_of(const store::Row& row);
 // where keys are made by a template: its key may belong to an earlier task that is still to run.
 Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
                        const store::Row& row, const std::string& by, const std::string& why);
+
+// A dead letter becomes cancelled: it can not be retried any more.
+Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                     const store::Row& row, const std::string& by, const std::string& why);
 
 }  // namespace once::engine

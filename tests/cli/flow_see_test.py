@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import random
 import re
 import signal
 import struct
@@ -82,6 +83,64 @@ def stable(text):
     return re.sub(r"#\d+", "#7", re.sub(r"^ *#\d+", "      #7", text, flags=re.MULTILINE))
 
 
+class Reader:
+    """Follows the lines of a picture as a person does: ahead, never back."""
+
+    LEAVES = {
+        "─": "LR", "┄": "LR", "│": "UD", "┆": "UD", "┌": "DR", "┐": "DL", "└": "UR", "┘": "UL",
+        "├": "UDR", "┤": "UDL", "┬": "LRD", "┴": "LRU", "┼": "LRUD",
+    }  # fmt: skip
+    MOVES = {"L": (0, -1), "R": (0, 1), "U": (-1, 0), "D": (1, 0)}
+    OPPOSITE = {"L": "R", "R": "L", "U": "D", "D": "U"}
+
+    def __init__(self, picture):
+        self.rows = picture.splitlines()
+        self.down = "▼" in picture
+        self.labels = {}  # by row and column of each of its characters
+        self.places = []
+        for number, row in enumerate(self.rows):
+            for found in re.finditer(r"─*\bs\d+\b─*" if self.down else r"\bs\d+\b", row):
+                self.places.append((number, found.start(), found.end(), found[0].strip("─")))
+                for column in range(found.start(), found.end()):
+                    self.labels[number, column] = found[0].strip("─")
+
+    def at(self, row, column):
+        inside = 0 <= row < len(self.rows) and 0 <= column < len(self.rows[row])
+        return self.rows[row][column] if inside else " "
+
+    def edges(self):
+        found = set()
+        for row, first, end, name in self.places:
+            if self.down:
+                starts = [(row + 1, column, "D") for column in range(first, end)]
+            else:
+                starts = [(row, end + 1, "R")]
+            for start in starts:
+                found |= {(name, target) for target in self.follow(*start)}
+        return found
+
+    def follow(self, row, column, moving):
+        ahead, back = ("D", "U") if self.down else ("R", "L")
+        glyph = self.at(row, column)
+        if glyph in "▶▼":
+            step_down, step_right = self.MOVES[ahead]
+            reach = 1 if self.down else 2
+            return {self.labels[row + reach * step_down, column + reach * step_right]}
+        leaves = self.LEAVES.get(glyph, "")
+        came_from = self.OPPOSITE[moving]
+        if not leaves:
+            return set()
+        if came_from not in leaves:  # it passes under an upright line, or there is nothing for it here
+            onward = moving if leaves == "UD" and moving in "LR" else ""
+        else:
+            onward = "".join(leaf for leaf in leaves if leaf not in (came_from, back))
+        reached = set()
+        for leaf in onward:
+            down, right = self.MOVES[leaf]
+            reached |= self.follow(row + down, column + right, leaf)
+        return reached
+
+
 class SeeTest(FlowTest):
     def runner(self):
         """Drives runs until the test has ended."""
@@ -134,6 +193,31 @@ class Graph(SeeTest):
         self.assertEqual(9, picture.count("▶"), "one arrow for each step that depends on others")
         for item in WIDE["steps"]:
             self.assertIn(item["id"], picture)
+
+    def test_a_picture_says_what_the_definition_says(self):
+        chance = random.Random(7)
+        ways = set()
+        for number in range(30):
+            digits = chance.choice([1, 14])  # short names fit beside each other, long ones do not
+            names = [f"s{place:0{digits}}" for place in range(chance.randint(3, 20))]
+            steps = [step(name, *self.some(chance, names[max(0, place - 6) : place])) for place, name in enumerate(names)]
+            handlers = [item for item in steps[1:] if not item["depends_on"]]
+            for handler in handlers:
+                steps[chance.randrange(steps.index(handler))]["on_failure"] = handler["id"]
+            self.add({"name": f"w{number}", "steps": steps})
+            picture = self.ok("flow", "graph", f"w{number}").out.split("\n\n", 1)[1]
+            if picture.startswith("STEP "):
+                ways.add("listed")
+                continue
+            ways.add("down" if "▼" in picture else "right")
+            edges = {(before, item["id"]) for item in steps for before in item["depends_on"]}
+            edges |= {(item["id"], item["on_failure"]) for item in steps if "on_failure" in item}
+            self.assertEqual(edges, Reader(picture).edges(), picture)
+        self.assertLessEqual({"down", "right"}, ways)
+
+    @staticmethod
+    def some(chance, names):
+        return chance.sample(names, min(len(names), chance.choice([0, 1, 1, 1, 2, 2, 3])))
 
     def test_dot(self):
         self.add(PAYMENT)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from flow_command import ORDER, PAYMENT, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
+from prometheus import Metrics  # noqa: E402
 
 class Definitions(FlowTest):
     def test_add(self):
@@ -338,6 +339,21 @@ class Driving(FlowTest):
         self.assertEqual(["charge", "charge", "receipt"], [line.split()[1] for line in self.effects()])
         self.end(worker)
 
+    def test_a_runner_that_is_killed_is_replaced_by_the_next(self):
+        worker = self.worker(self.PAY + "until [ -e go ]; do sleep 0.01; done; echo 1")
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        runner = self.start("flow", "work", "-q")
+        self.until(self.effects, "the first step runs", 60)
+        runner.kill()
+        runner.wait(60)
+        (self.folder / "go").touch()
+        # What the first one had in hand may have to wait for the end of its lease.
+        self.assertEqual(0, self.start("flow", "work", "-q", "--until-empty").wait(100))
+        self.assertEqual("completed", self.show(run)["state"])
+        self.assertEqual(["charge", "receipt"], [line.split()[1] for line in self.effects()])
+        self.end(worker)
+
     def test_a_cancel_reaches_a_running_step(self):
         worker = self.worker("touch started; trap 'touch told; exit 1' TERM; while :; do sleep 0.01; done")
         self.add(PAYMENT)
@@ -356,16 +372,21 @@ class Driving(FlowTest):
         port = json.loads(runner.stdout.readline())["metrics_port"]
         self.assertGreater(port, 0)
         self.begin("signalled")
-        self.until(lambda: 'once_worker_completed_total{queue="once-flow"' in self.metrics(port), "an event", 60)
+        self.until(lambda: self.get(port, "/healthz")[0] == 200, "a runner that is well", 60)
+        self.until(lambda: self.events_handled(port) == 1, "an event", 60)
         self.end(runner)
 
-    def metrics(self, port):
+    def get(self, port, path):
         line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            line.request("GET", "/metrics")
-            return line.getresponse().read().decode()
+            line.request("GET", path)
+            answer = line.getresponse()
+            return answer.status, answer.read().decode()
         finally:
             line.close()
+
+    def events_handled(self, port):
+        return Metrics(self.get(port, "/metrics")[1])["once_worker_completed_total", "once-flow"]
 
     def test_nothing_to_drive(self):
         self.refused(5, "flow", "work")

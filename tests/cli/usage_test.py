@@ -259,6 +259,8 @@ class Completion(OnceTest):
         self.assertEqual(["complete"], self.complete("doubt", "c"))
         self.assertEqual(["--dry-run"], self.complete("dead", "retry", "--dr"))
         self.assertEqual(["--token"], self.complete("renew", "q", "k", "--to"))
+        self.assertEqual(["start"], self.complete("flow", "st"))
+        self.assertEqual(["--until-empty"], self.complete("flow", "work", "--un"))
         self.assertEqual(["--timeout"], self.complete("queue", "set", "q", "--ti"))
         self.assertIn("true", self.complete("work", "q", "--", "tru"))
 

@@ -141,6 +141,56 @@ TEST_P(FlowControlContract, ARetriedRunRunsWhatFailedAndWhatDependsOnIt) {
   EXPECT_THAT(show(run).info.error, IsEmpty());
 }
 
+// It waits for a worker that is to run it again, and never will.
+TEST_P(FlowControlContract, AStepThatIsCancelledWhileItsRetryWaitsHasFailed) {
+  add_flow(R"({"id":"a","task":"do.a"})");
+  does["a"] = dies;
+  const std::string run = start();
+  settle();
+  flows.retry(run, by).value();
+  handle_events();
+  EXPECT_EQ(zone.cancel(run + ".a", "q", by).value(), State::cancelled);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::failed);
+  EXPECT_THAT(step_of(run, "a").why, HasSubstr("cancelled"));
+  EXPECT_EQ(flows.retry(run, by).error().code, Code::wrong_state);
+  EXPECT_THAT(ran, ElementsAre("a"));
+}
+
+TEST_P(FlowControlContract, ARetryThatIsCancelledAtOnceRunsNothingAndItsKeyIsFreeInTime) {
+  add_flow(R"({"id":"a","task":"do.a"})", R"("key_ttl":"1h")");
+  does["a"] = dies;
+  const std::string run = start();
+  settle();
+  flows.retry(run, by).value();
+  flows.cancel(run, by).value();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::cancelled);
+  EXPECT_EQ(task_state(run, "a"), State::cancelled);
+  EXPECT_THAT(ran, ElementsAre("a"));
+  EXPECT_TRUE(flows.start("w", json("{}")).value().duplicate);
+  pass(2h);
+  EXPECT_FALSE(flows.start("w", json("{}")).value().duplicate);
+}
+
+// What the handler of the failure was given stays what it was given.
+TEST_P(FlowControlContract, AStepThatFailsAgainInAnotherWayDoesNotFailItsHandler) {
+  add_flow(R"({"id":"a","task":"do.a","on_failure":"tell"},
+              {"id":"tell","task":"do.tell","input":{"why":"errors.a"}})");
+  int tries = 0;
+  does["a"] = [&](Context&) { return Outcome::dead("no " + std::to_string(++tries)); };
+  const std::string run = start();
+  handle_events();
+  EXPECT_TRUE(work());
+  handle_events();  // `tell` is to run, and a person has `a` run again first
+  zone.retry(run + ".a", "q", by).value();
+  does["tell"] = [&](Context&) { return Outcome::completed(); };
+  settle();
+  EXPECT_EQ(tries, 2);
+  EXPECT_EQ(status(run, "tell"), StepStatus::completed);
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
 TEST_P(FlowControlContract, OnlyAFailedRunIsRetried) {
   add_flow(kTwo);
   const std::string run = start();

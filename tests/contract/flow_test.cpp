@@ -344,10 +344,27 @@ TEST_P(FlowContract, AStepWhoseTopicNoQueueTakesWaitsForOne) {
   settle();
   EXPECT_EQ(phase(run), RunPhase::running);
   EXPECT_EQ(status(run, "a"), StepStatus::active);
+  EXPECT_THAT(step_of(run, "a").why, HasSubstr("no queue takes topic 'late.a'"));
   zone.add({.name = "late", .topic = "late.*"}).value();
+  pass(1min);  // the event of the start is handled again, later and later
+  settle();
   EXPECT_TRUE(work("late"));
   settle();
   EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
+// Nobody runs what was called off before there was anybody who could.
+TEST_P(FlowContract, AQueueThatComesAfterTheEndOfARunRunsNothingOfIt) {
+  add_flow(R"({"id":"a","task":"late.a"})");
+  const std::string run = start();
+  settle();
+  flows.cancel(run, {}).value();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::cancelled);
+  zone.add({.name = "late", .topic = "late.*"}).value();
+  pass(1min);
+  EXPECT_FALSE(work("late"));
+  EXPECT_TRUE(ran.empty());
 }
 
 TEST_P(FlowContract, OfTwoQueuesTheNamedOneReplies) {

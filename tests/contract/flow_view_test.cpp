@@ -148,6 +148,27 @@ TEST_P(FlowRetentionContract, ARunThatWaitsLongerThanTheLogRemembersGoesOn) {
     EXPECT_THAT(events(run), Contains(HasSubstr(event)));
 }
 
+// The facts outlive the log: who asks later hears what was said first.
+TEST_P(FlowRetentionContract, WhatWasSaidToARunIsKnownWhenTheLogHasForgottenIt) {
+  add_flow(
+      R"({"id":"ok","approval":"Is it?"},{"id":"go","signal":"go"},{"id":"more","signal":"more"})");
+  const std::string run = start();
+  settle();
+  flows.approve(run, "ok", false, by).value();
+  const Receipt sent = flows.signal(run, "go", json("1"), "s").value();
+  settle();
+  forget();
+  EXPECT_EQ(flows.approve(run, "ok", true, {.who = "bob"}).error().code,
+            Code::conflicting_duplicate);
+  const Approved again = flows.approve(run, "ok", false, {.who = "bob"}).value();
+  EXPECT_TRUE(again.duplicate);
+  EXPECT_EQ(again.by, "ann");
+  const Receipt resent = flows.signal(run, "go", json("1"), "s").value();
+  EXPECT_TRUE(resent.duplicate);
+  EXPECT_EQ(resent.sequence, sent.sequence);
+  EXPECT_EQ(flows.signal(run, "go", json("2"), "s").error().code, Code::conflicting_duplicate);
+}
+
 TEST_P(FlowRetentionContract, AnEndedRunIsForgottenAndAFailedOneKept) {
   add_flow(R"({"id":"a","task":"do.a"})");
   const std::string done = start("1");

@@ -236,8 +236,8 @@ TEST_P(ReplyContract, SaysWhyAStepFailed) {
   publish_step();
   EXPECT_TRUE(run([](Context&) { return Outcome::failed("no money \xff"); }));
   EXPECT_EQ(told(1),
-            "{\"n\":1,\"outcome\":\"failed\",\"error\":\"no attempts are left: no money "
-            "\uFFFD\",\"run\":\"r\",\"step\":\"charge\"}");
+            "{\"error\":\"no attempts are left: no money \uFFFD\",\"n\":1,\"outcome\":\"failed\","
+            "\"run\":\"r\",\"step\":\"charge\"}");
   EXPECT_FALSE(owes());
 
   // A person has it run again: that is another end.
@@ -266,14 +266,14 @@ TEST_P(ReplyContract, SaysThatAStepWasCancelledOrExpired) {
   add({});
   publish_step();
   EXPECT_EQ(zone.cancel(id, "q", by).value(), State::cancelled);
-  EXPECT_EQ(told(0),
-            "{\"n\":0,\"outcome\":\"cancelled\",\"error\":\"cancelled by ann: she "
-            "looked\",\"run\":\"r\",\"step\":\"charge\"}");
+  EXPECT_EQ(told(1),
+            "{\"error\":\"cancelled by ann: she looked\",\"n\":1,\"outcome\":\"cancelled\","
+            "\"run\":\"r\",\"step\":\"charge\"}");
   publish_step({.run = "late", .lives = 1s});
   pass(2s);
   EXPECT_FALSE(run(pay));
-  EXPECT_EQ(told(0, "late"),
-            "{\"n\":0,\"outcome\":\"cancelled\",\"error\":\"expired\","
+  EXPECT_EQ(told(1, "late"),
+            "{\"error\":\"expired\",\"n\":1,\"outcome\":\"cancelled\","
             "\"run\":\"late\",\"step\":\"charge\"}");
   EXPECT_FALSE(owes());
 }
@@ -294,8 +294,10 @@ TEST_P(ReplyContract, SaysWhatCameOfTheTaskThatHasItsKey) {
   EXPECT_EQ(told(0, "r2"),
             R"({"n":0,"outcome":"completed","output":{"paid":12},"run":"r2","step":"charge"})");
   const std::string third = sequence_of("r3.charge");
-  EXPECT_EQ(told(0, "r4"), "{\"n\":0,\"outcome\":\"failed\",\"error\":\"same key as #" + third +
-                               ", which is not completed\",\"run\":\"r4\",\"step\":\"charge\"}");
+  EXPECT_EQ(told(0, "r4"),
+            "{\"error\":\"same key as #" + third +
+                ", which is not completed\",\"n\":0,\"outcome\":\"failed\",\"run\":\"r4\","
+                "\"step\":\"charge\"}");
   EXPECT_THAT(told(0, "r5"), ::testing::HasSubstr("conflicting_duplicate"));
   EXPECT_EQ(events(), 5U);
   EXPECT_FALSE(owes());

@@ -21,12 +21,15 @@ constexpr const char* kAloneFrom =
 // Entries of a queue that may be in the page, in order: what is rare is found by an index, what is
 // common by going along. All are checked again.
 std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
-                                 const std::optional<State>& state, Sequence after) {
+                                 const std::optional<State>& state, Sequence after,
+                                 Sequence up_to) {
   std::vector<Sequence> found;
   if (!state || *state == State::waiting) {
     Query query =
         db.query("SELECT sequence FROM log WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
-    query.bind(after, kScanned);
+    // What is asked for by its number is found without going along.
+    const bool one = up_to.value == after.value + 1;
+    query.bind(after, one ? 1 : kScanned);
     while (query.step()) found.push_back({query.number(0)});
     return found;
   }
@@ -107,7 +110,7 @@ class PageReader {
   bool read_entries(ReadTransaction& transaction, const KnownQueue& queue, Sequence& sequence) {
     const Sequence before_first{queue.first() > 0 ? queue.first() - 1 : 0};
     sequence = std::max(sequence, before_first);
-    const auto found = candidates(transaction.db(), queue, filter_.state, sequence);
+    const auto found = candidates(transaction.db(), queue, filter_.state, sequence, filter_.up_to);
     TopicFilter own(queue.definition);
     for (const Sequence candidate : found) {
       if (candidate == sequence) continue;  // the other row of the same entry

@@ -41,12 +41,13 @@ const store::Address kAt{.queue = "pay", .key = "payment-1.charge", .sequence = 
 
 std::string said(const core::Record& record) {
   const store::Append event = reply_event(record, kAt);
-  EXPECT_EQ(event.id, "payment-1.charge.ended.2");
+  EXPECT_EQ(event.id, record.state == State::cancelled ? "payment-1.charge.ended.3"
+                                                       : "payment-1.charge.ended.2");
   EXPECT_EQ(event.topic, kTopic);
   EXPECT_EQ(event.digest, encoding::content_digest(event.topic, event.body).value());
   const auto json = encoding::parse_json(event.body.text()).value();
   EXPECT_EQ(json.member("run")->string() + "." + json.member("step")->string(), record.reply->id);
-  EXPECT_EQ(json.member("n")->number(), 2);
+  EXPECT_EQ(json.member("n")->number(), record.state == State::cancelled ? 3 : 2);
   std::string text;
   for (const std::string name : {"outcome", "output", "output_in", "error"})
     if (const encoding::Json* const member = json.member(name))
@@ -92,6 +93,14 @@ TEST(ReplyEvent, CarriesTheReason) {
   EXPECT_EQ(said(record), R"("failed","error":"same key as #3, which is not completed")");
   record.result = *Body::json("5");
   EXPECT_EQ(said(record), R"("completed","output":5)");
+}
+
+TEST(ReplyEvent, AnOutputThatWasCutFails) {
+  core::Record record = ended(State::completed);
+  record.result = Body::bytes("{\"half\":");
+  record.result_cut = true;
+  EXPECT_EQ(said(record),
+            R"("failed","error":"its output is too large, and was not kept as a whole")");
 }
 
 TEST(ReplyEvent, AnOutputThatIsTooDeepFails) {
