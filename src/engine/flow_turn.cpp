@@ -76,10 +76,10 @@ Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
   auto started = log_.find(id);
   if (!started) return started.error();
   if (!*started) return std::optional<KnownRun>{};
-  // Its record is made before that event is done with: where that is and this is not, it is forgotten.
+  // Its record is made before that event is done with: where that is, it is there now, or forgotten.
   auto handled = acts_.handled(id);
   if (!handled) return handled.error();
-  if (*handled) return std::optional<KnownRun>{};
+  if (*handled) return book_.run(event.run);
   core::fold(begun.state, **started);
   return std::optional(std::move(begun));
 }
