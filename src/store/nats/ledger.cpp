@@ -13,6 +13,7 @@
 // makes one there only for an entry without a body, which nobody can claim.
 #include <chrono>
 #include <set>
+#include <thread>
 
 #include "encoding/key_template.h"
 #include "store/nats/store_impl.h"
@@ -387,22 +388,37 @@ std::vector<Result<std::optional<Stored>>> NatsStore::get(std::span<const Addres
   return answers;
 }
 
+// Any replica may answer a page: what the leader has as the last must have been seen, else one of them
+// lags behind and something may be in no page.
 Result<LedgerScan> NatsStore::scan_ledger(const KnownQueue& queue) {
-  LedgerScan scan;
-  const auto read = zone_->jet.each(zone_->subjects.ledger_stream(), zone_->subjects.records(queue),
-                                    1, Jet::kToTheEnd, [&](Kept kept) -> Result<void> {
-                                      const RecordPlace place = place_of(kept);
-                                      if (place.kind != 'k') return {};
-                                      std::vector<MovedValue> moved;
-                                      auto stored = stored_from(kept, zone_->clock, &moved);
-                                      if (!stored) return stored.error();
-                                      if (!moved.empty())
-                                        scan.parted.emplace(stored->revision, std::move(kept));
-                                      scan.keys[place.key] = std::move(*stored);
-                                      return {};
-                                    });
-  if (!read) return read.error();
-  return scan;
+  for (int round = 0; round < kRoundsToFollow; ++round) {
+    const auto newest =
+        zone_->jet.last(zone_->subjects.ledger_stream(), zone_->subjects.records(queue));
+    if (!newest) return newest.error();
+    LedgerScan scan;
+    std::uint64_t seen = 0;
+    const auto read =
+        zone_->jet.each(zone_->subjects.ledger_stream(), zone_->subjects.records(queue), 1,
+                        Jet::kToTheEnd, [&](Kept kept) -> Result<void> {
+                          seen = kept.sequence;
+                          return add_to(scan, std::move(kept));
+                        });
+    if (!read) return read.error();
+    if (!*newest || seen >= (*newest)->sequence) return scan;
+    std::this_thread::sleep_for(kUntilReplicasFollow);
+  }
+  return replicas_lag();
+}
+
+Result<void> NatsStore::add_to(LedgerScan& scan, Kept kept) {
+  const RecordPlace place = place_of(kept);
+  if (place.kind != 'k') return {};
+  std::vector<MovedValue> moved;
+  auto stored = stored_from(kept, zone_->clock, &moved);
+  if (!stored) return stored.error();
+  if (!moved.empty()) scan.parted.emplace(stored->revision, std::move(kept));
+  scan.keys[place.key] = std::move(*stored);
+  return {};
 }
 
 }  // namespace once::store::nats

@@ -310,11 +310,9 @@ Result<NatsStore::Newest> NatsStore::newest_of(const KnownQueue& queue) {
 // Everything that was there when it began is known in the end, of the log up to `log_up_to`. A replica
 // that lags behind, or has just come back, does not know the newest: the leader says what that is.
 Result<bool> NatsStore::catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
-  constexpr int kRounds = 50;
-  constexpr std::chrono::milliseconds kUntilReplicasFollow{20};
   bool news = false;
   Result<Newest> newest = newest_of(queue);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kRoundsToFollow; ++round) {
     if (!newest) return newest.error();
     // Which is the last one before that, nobody tells: what a replica lacks of it is read next time.
     if (newest->entry > log_up_to) newest->entry = 0;
@@ -329,11 +327,15 @@ Result<bool> NatsStore::catch_up(const KnownQueue& queue, Tally& tally, std::uin
     std::this_thread::sleep_for(kUntilReplicasFollow);
     newest = newest_of(queue);  // that one may have been removed meanwhile
   }
-  return Error{.code = Code::store_unavailable,
-               .message =
-                   "the NATS server's replicas do not follow their leader: what is there "
-                   "cannot be told just now; the same call later may succeed",
-               .retryable = true};
+  return replicas_lag();
+}
+
+Error NatsStore::replicas_lag() {
+  return {.code = Code::store_unavailable,
+          .message =
+              "the NATS server's replicas do not follow their leader: what is there cannot be told "
+              "just now; the same call later may succeed",
+          .retryable = true};
 }
 
 // What was removed leaves no message behind: the server's own counts say whether all is known. When

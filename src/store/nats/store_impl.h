@@ -242,6 +242,10 @@ class NatsStore final : public Store {
                     Revision revision);
   void take_back(std::vector<Writing>& written, SwapAnswers& answers);
   Result<LedgerScan> scan_ledger(const KnownQueue& queue);
+  Result<void> add_to(LedgerScan& scan, Kept kept);
+  static constexpr int kRoundsToFollow = 50;
+  static constexpr std::chrono::milliseconds kUntilReplicasFollow{20};
+  static Error replicas_lag();
 
   // --- values.cpp
   Result<void> store_values(const std::string& record_subject, const Record& record,
