@@ -134,6 +134,13 @@ void FlowWitness::wrote_step(const std::string& task, const core::Record* before
     broken("F5: " + task + " begins though the end of its cancelled run was handled");
 }
 
+void FlowWitness::owes(const std::string& task, bool so) {
+  if (so)
+    owing_.insert(task);
+  else
+    owing_.erase(task);
+}
+
 bool FlowWitness::was_retried(std::string_view run) const {
   return entries_.contains(std::string(run) + ".retried.2");
 }
@@ -146,7 +153,8 @@ std::optional<State> FlowWitness::state_of(std::string_view run) const {
 // --- At the end -----------------------------------------------------------------------------
 
 bool FlowWitness::all_over() const {
-  return std::all_of(plan_.orders.begin(), plan_.orders.end(),
+  return owing_.empty() &&
+         std::all_of(plan_.orders.begin(), plan_.orders.end(),
                      [&](const Order& order) {
                        const auto run = run_of(order);
                        const auto state = run ? state_of(*run) : std::nullopt;

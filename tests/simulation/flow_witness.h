@@ -46,12 +46,14 @@ class FlowWitness {
   // Of the queue of steps; `before`: null when there was nothing.
   void wrote_step(const std::string& task, const core::Record* before, const core::Record& now,
                   bool claim);
+  // The task's record says that its run is still to be told.
+  void owes(const std::string& task, bool so);
   bool was_retried(std::string_view run) const;
   std::optional<State> state_of(std::string_view run) const;  // of its record
 
   // --- At the end ---------------------------------------------------------------------------
 
-  // No event waits, and no run goes on.
+  // No event waits or is still to come, and no run goes on.
   bool all_over() const;
   void check_the_end();
   // Whoever starts an order in this time must be told the run that it has.
@@ -86,6 +88,7 @@ class FlowWitness {
   std::map<std::string, State> records_;        // of runs
   std::set<std::string> under_way_;             // runs that have begun a step and not ended
   std::set<std::string> called_off_;            // cancelled, and that was handled
+  std::set<std::string> owing_;                 // tasks whose run is still to be told
 };
 
 }  // namespace once::sim

@@ -360,6 +360,8 @@ void Simulation::calm_down() {
     static_cast<void>(zone_.inner->set_queue(queue, before));
   }
   world_.trace().note(world_.now(), "the world", "calms down", 0, [] { return ""; });
+  // A slow runner may still have something to append to what seems to be over.
+  if (flows_) static_cast<void>(wait_for([] { return false; }, zone_.longest_slow + seconds{2}));
   if (flows_ && scenario_.flow->patient) wait_long();
   const bool quiet = wait_for(
       [&] {

@@ -141,13 +141,14 @@ void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Wr
   if (before && now.revision <= before->revision)
     broken("P3: the revision of " + text(place) + " did not grow");
   const bool claim = is_claim(before ? &before->record : nullptr, next);
+  const bool of_run = flows_ && is_task && at.queue == kOrderQueue;
+  if (of_run) flows_->owes(at.key, next.reply_due);
   if (before && only_told(before->record, next)) {
     before->record = next;
     before->revision = now.revision;
     return;
   }
-  if (flows_ && at.queue == kOrderQueue && is_task)
-    flows_->wrote_step(at.key, before ? &before->record : nullptr, next, claim);
+  if (of_run) flows_->wrote_step(at.key, before ? &before->record : nullptr, next, claim);
   if (before) check_lease(by, place, *before, now);
   if (is_task) {
     if (before) {
