@@ -21,7 +21,7 @@ constexpr const char* kUsage =
     "checks\n"
     "the promises P1 to P7, and F1 to F6 of workflows. A seed gives the same run each time.\n"
     "\n"
-    "  --flows                     workflows in every seed, otherwise in a few; another run each\n"
+    "  --flows                     workflows in every seed; another run each\n"
     "  --seeds N                   how many seeds (default 1000)\n"
     "  --from SEED                 the first one (default 1)\n"
     "  --seed SEED                 this one only\n"
@@ -33,7 +33,7 @@ constexpr const char* kUsage =
 using Detail = Trace::Detail;
 
 struct Options {
-  WithFlows flows = WithFlows::sometimes;
+  WithFlows flows = WithFlows::no;
   std::uint64_t from = 1;
   std::uint64_t seeds = 1000;
   bool one = false;
@@ -62,7 +62,7 @@ int tell(std::uint64_t seed, const std::string& violation, WithFlows flows) {
               static_cast<unsigned long long>(seed));
   static_cast<void>(run_seed(seed, Detail::short_end, flows));
   std::printf("\n%s\nreplay: once-sim%s --seed %llu --trace\n", violation.c_str(),
-              flows == WithFlows::always ? " --flows" : "", static_cast<unsigned long long>(seed));
+              flows == WithFlows::yes ? " --flows" : "", static_cast<unsigned long long>(seed));
   return 1;
 }
 
@@ -111,7 +111,7 @@ bool parse(int argc, char** argv, Options& options) {
     if (word == "--trace") {
       options.trace = true;
     } else if (word == "--flows") {
-      options.flows = WithFlows::always;
+      options.flows = WithFlows::yes;
     } else if (word == "--expect-violation" && i + 1 < argc) {
       options.expected = argv[++i];
     } else if ((word == "--seeds" || word == "--from" || word == "--seed") && i + 1 < argc) {

@@ -9,8 +9,6 @@ using std::chrono::hours;
 using std::chrono::seconds;
 using Way = WorkerPlan::Way;
 
-constexpr double kFlows = 0.02;  // of all seeds have workflows, too
-
 Duration millis(Random& random, std::int64_t low, std::int64_t high) {
   return Duration{random.between(low, high)};
 }
@@ -123,8 +121,8 @@ Scenario draw_scenario(Random& random, WithFlows flows) {
   drawn.steps = random.chance(0.6) ? static_cast<int>(random.between(1, 3)) : 0;
   drawn.ages = {.bodies = seconds{240}, .records = seconds{240}, .ids = hours{24}};
   drawn.late = random.chance(0.2);
-  if (flows == WithFlows::sometimes && !random.chance(kFlows)) return drawn;
-  if (flows == WithFlows::always && random.chance(0.8)) {  // nothing but them
+  if (flows == WithFlows::no) return drawn;
+  if (random.chance(0.8)) {  // nothing but them
     drawn.queues.clear();
     drawn.publishers.clear();
     drawn.workers.clear();

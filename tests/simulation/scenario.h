@@ -45,7 +45,7 @@ struct Scenario {
   std::optional<FlowPlan> flow{};
 };
 
-enum class WithFlows { sometimes, always };
+enum class WithFlows { no, yes };
 Scenario draw_scenario(Random& random, WithFlows flows);
 
 }  // namespace once::sim
