@@ -197,6 +197,7 @@ TEST(FlowPlan, ARunWithATimeoutHasATimerForEachRound) {
    started, charge completed 1, ended 1 completed, run timer 1         | nothing
    started, charge failed 1, ended 1 failed, retried 2 charge=1        | retry charge of round 2, arm run 2 for 2h
    started, charge failed 1, ended 1 failed, retried 2 charge=1, run timer 1 | nothing
+   started, charge failed 1, retried 2 charge=1, ended 1 failed        | call off run timer 1
    started, charge failed 1, ended 1 failed, retried 2 charge=1, run timer 2 | end run 2 timed_out
   )";
   for (const auto& row : examples::rows_of(kTable)) {
