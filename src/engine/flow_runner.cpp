@@ -52,19 +52,19 @@ Result<bool> FlowRunner::run_one() { return worker_->run_one(); }
 Result<void> FlowRunner::run(Worker::Until until, std::stop_token stop) {
   if (until == Worker::Until::stopped) return worker_->run(until, std::move(stop));
   // Events come as long as steps run, so the worker goes on until somebody sees that no run is active.
-  over_ = {};
+  const auto over = std::make_unique<std::stop_source>();  // on the stack g++ 12 warns, for nothing
   const std::stop_callback on_stop(stop, [&] {
-    over_.request_stop();
+    over->request_stop();
     const std::lock_guard lock(*mutex_);
     wake_->notify_all();
   });
   std::optional<Error> trouble;
   auto watch = scheduler_.spawn([&] {
-    if (auto watched = wait_until_empty(over_.get_token()); !watched) trouble = watched.error();
-    over_.request_stop();
+    if (auto watched = wait_until_empty(over->get_token()); !watched) trouble = watched.error();
+    over->request_stop();
   });
-  Result<void> ran = worker_->run(Worker::Until::stopped, over_.get_token());
-  over_.request_stop();
+  Result<void> ran = worker_->run(Worker::Until::stopped, over->get_token());
+  over->request_stop();
   {
     const std::lock_guard lock(*mutex_);
     wake_->notify_all();

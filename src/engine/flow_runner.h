@@ -43,7 +43,6 @@ class FlowRunner {
   FlowTurn turn_;
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;  // of who waits for the end of all runs
-  std::stop_source over_;                  // no run is active any more, or a stop was asked for
   std::unique_ptr<Worker> worker_;
 };
 
