@@ -59,8 +59,10 @@ def text(results):
     rows += [row(peers.PEERS[STORES[store]].name, *found) for store, found in results.items()]
     never = sum(rest["never"] for _, rest in results.values())
     twice = sum(rest["twice"] for _, rest in results.values())
-    return (f"{datetime.date.today().isoformat()}, {report.machine()}. Three steps each, no-op handlers; starters, runner "
-            f"and worker in one process. {never} steps never ran, {twice} ran twice.\n\n" + table.markdown(rows) + "\n")
+    head = report.about({"date": datetime.date.today().isoformat(), "rounds": 1, "machine": report.machine(), "remark": "",
+                         "tasks": max(sum(each["runs"] for each in tenths) for tenths, _ in results.values())},
+                        "{:,} runs of three steps, no-op handlers")
+    return f"{head} {never} steps never ran, {twice} ran twice.\n\n" + table.markdown(rows) + "\n"
 
 
 def main():
