@@ -101,13 +101,7 @@ class EventList {
 
  private:
   FlowEvent event(FlowEvent::Kind kind, std::string step, std::uint32_t n) const {
-    FlowEvent made;
-    made.kind = kind;
-    made.run = state_.run;
-    made.workflow = state_.workflow;
-    made.step = std::move(step);
-    made.n = n;
-    return made;
+    return core::event_in(state_, kind, n, std::move(step));
   }
 
   void add(const FlowEvent& made, core::Sequence sequence, Time at, std::string_view outcome,

@@ -306,6 +306,10 @@ RunStanding stand(const FlowDefinition& definition, const RunState& state, const
 std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& state,
                              const FlowEvent& event, const Judge& judge);
 
+// An event of that run, which its kind's own fields are still to be put into; `n` may be the round.
+FlowEvent event_in(const RunState& state, FlowEvent::Kind kind, std::uint32_t n,
+                   std::string step = {});
+
 // The event that an action appends.
 FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const StartWait& wait);
 FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const EndStep& end);

@@ -295,15 +295,6 @@ std::vector<FlowAction> when_over(const FlowDefinition& definition, const RunSta
   return actions;
 }
 
-FlowEvent event_in(const RunState& state, FlowEvent::Kind kind, std::uint32_t n) {
-  FlowEvent event;
-  event.kind = kind;
-  event.run = state.run;
-  event.workflow = state.workflow;
-  event.n = n;
-  return event;
-}
-
 RunPhase phase_of(const EndFact& end) {
   switch (end.outcome) {
     case RunOutcome::completed: return RunPhase::completed;
@@ -388,15 +379,22 @@ std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& s
   return caused;
 }
 
-FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const StartWait& wait) {
-  FlowEvent event = event_in(state, FlowEvent::Kind::timer, wait.n);
-  event.step = definition.steps[wait.step].id;
+FlowEvent event_in(const RunState& state, FlowEvent::Kind kind, std::uint32_t n, std::string step) {
+  FlowEvent event;
+  event.kind = kind;
+  event.run = state.run;
+  event.workflow = state.workflow;
+  event.n = n;
+  event.step = std::move(step);
   return event;
 }
 
+FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const StartWait& wait) {
+  return event_in(state, FlowEvent::Kind::timer, wait.n, definition.steps[wait.step].id);
+}
+
 FlowEvent event_of(const FlowDefinition& definition, const RunState& state, const EndStep& end) {
-  FlowEvent event = event_in(state, FlowEvent::Kind::step, end.n);
-  event.step = definition.steps[end.step].id;
+  FlowEvent event = event_in(state, FlowEvent::Kind::step, end.n, definition.steps[end.step].id);
   event.outcome = end.outcome;
   event.value = end.value;
   event.error = end.error;
@@ -408,9 +406,8 @@ FlowEvent event_of(const RunState& state, const ArmRunTimer& timer) {
 }
 
 FlowEvent event_of(const RunState& state, const EndRun& end) {
-  FlowEvent event = event_in(state, FlowEvent::Kind::ended, end.round);
+  FlowEvent event = event_in(state, FlowEvent::Kind::ended, end.round, end.step);
   event.run_outcome = end.outcome;
-  event.step = end.step;
   event.error = end.error;
   return event;
 }

@@ -76,25 +76,9 @@ Result<store::Append> task_of(const core::FlowStep& step, const core::RunState& 
 }
 
 core::FlowEvent no_task(const core::FlowStep& step, const core::RunState& state, std::string why) {
-  core::FlowEvent event;
-  event.kind = core::FlowEvent::Kind::step;
-  event.run = state.run;
-  event.workflow = state.workflow;
-  event.step = step.id;
-  event.n = 0;
+  core::FlowEvent event = core::event_in(state, core::FlowEvent::Kind::step, 0, step.id);
   event.outcome = core::StepOutcome::failed;
   event.error = std::move(why);
-  return event;
-}
-
-core::FlowEvent try_again(const core::RunState& state, core::FlowEvent::Kind kind, std::string step,
-                          std::uint32_t n) {
-  core::FlowEvent event;
-  event.kind = kind;
-  event.run = state.run;
-  event.workflow = state.workflow;
-  event.step = std::move(step);
-  event.n = n;
   return event;
 }
 
@@ -221,7 +205,7 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
     auto wait = gates_.admit(definition, state);
     if (!wait) return wait.error();
     if (*wait) {
-      batch.event(try_again(state, Kind::admit, {}, state.admits.n + 1), **wait);
+      batch.event(core::event_in(state, Kind::admit, state.admits.n + 1), **wait);
       std::erase_if(actions, [](const auto& action) { return start_in(action).has_value(); });
     }
   }
@@ -236,7 +220,7 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
       auto wait = gates_.pass_rate(definition, step, who, n > 0);
       if (!wait) return wait.error();
       if (*wait) {
-        batch.event(try_again(state, Kind::rate_retry, step.id, n + 1), **wait);
+        batch.event(core::event_in(state, Kind::rate_retry, n + 1, step.id), **wait);
         continue;
       }
     }
@@ -436,13 +420,13 @@ Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core
   for (const core::FlowStep& step : definition.steps) {
     if (!step.rate || core::last_fact(state, step.id).fact != nullptr) continue;
     const core::FlowEvent next =
-        try_again(state, Kind::rate_retry, step.id, rate_retries_of(state, step) + 1);
+        core::event_in(state, Kind::rate_retry, rate_retries_of(state, step) + 1, step.id);
     if (auto done = call_off(core::event_id(next), state); !done) return done;
   }
   const core::EndFact* const end = core::end_of(state);
   if (definition.max_runs > 0 && end != nullptr && end->outcome != core::RunOutcome::completed)
     if (auto done =
-            call_off(core::event_id(try_again(state, Kind::admit, {}, state.admits.n + 1)), state);
+            call_off(core::event_id(core::event_in(state, Kind::admit, state.admits.n + 1)), state);
         !done)
       return done;
   return gates_.leave(definition, state.run);

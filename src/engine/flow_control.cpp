@@ -46,15 +46,6 @@ Error is_over(std::string_view run, const core::EndFact& end) {
   return refused(Code::wrong_state, "run " + quoted(run) + " " + how_it_ended(end));
 }
 
-core::FlowEvent event_for(const core::RunState& state, Kind kind, std::uint32_t n) {
-  core::FlowEvent event;
-  event.kind = kind;
-  event.run = state.run;
-  event.workflow = state.workflow;
-  event.n = n;
-  return event;
-}
-
 template <class Of>
 std::string list_of(const core::FlowDefinition& definition, Of of) {
   std::vector<std::string> names;
@@ -136,7 +127,7 @@ Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name,
                    "workflow " + quoted(state.workflow) + " waits for no signal " + quoted(name) +
                        "; it waits for: " +
                        list_of(*known->definition, [](const auto& step) { return step.signal; }));
-  core::FlowEvent event = event_for(state, Kind::signal, 0);
+  core::FlowEvent event = core::event_in(state, Kind::signal, 0);
   event.signal = name;
   event.signal_id = id;
   event.value = "null";
@@ -197,7 +188,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
                        }));
   const core::StepStanding standing =
       core::stand(definition, state, encoding::judge()).steps[*index];
-  core::FlowEvent event = event_for(state, Kind::step, std::max<std::uint32_t>(standing.n, 1));
+  core::FlowEvent event = core::event_in(state, Kind::step, std::max<std::uint32_t>(standing.n, 1));
   event.step = step;
   if (const auto last = core::counted_fact(state, step); last.fact != nullptr) {
     event.outcome = last.fact->outcome;
@@ -241,7 +232,7 @@ Result<void> FlowControl::cancel(std::string_view run, const By& by) {
     if (end->outcome == core::RunOutcome::completed) return is_over(run, *end);
     ++round;
   }
-  core::FlowEvent event = event_for(state, Kind::ended, round);
+  core::FlowEvent event = core::event_in(state, Kind::ended, round);
   event.run_outcome = core::RunOutcome::cancelled;
   event.error = "cancelled by " + said_by(by);
   auto appended = log_.append(FlowLog::entry_of(event));
@@ -259,7 +250,7 @@ Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const 
   const core::RunState& state = known->run.state;
   auto voided = core::retry_of(*known->definition, state, encoding::judge());
   if (!voided) return voided.error();
-  core::FlowEvent event = event_for(state, Kind::retried, core::round_of(state) + 1);
+  core::FlowEvent event = core::event_in(state, Kind::retried, core::round_of(state) + 1);
   event.voided = std::move(*voided);
   store::Append item = FlowLog::entry_of(event);
   item.headers = {{"Once-By", by.who}, {"Once-Why", by.why}};
