@@ -147,8 +147,10 @@ class World {
     }
   }
 
-  // Whether a signal's timer is armed depends on which comes first, the signal or its step.
+  // Whether a signal's timer is armed depends on which comes first, the signal or its step; whether the
+  // run's is, on whether signals that came before the start end the run while its runner is dead.
   bool a_matter_of_chance(const FlowAction& action) const {
+    if (std::holds_alternative<ArmRunTimer>(action)) return true;
     const auto* const wait = std::get_if<StartWait>(&action);
     return wait != nullptr && fate_.definition.steps[wait->step].kind == FlowStep::Kind::signal;
   }
