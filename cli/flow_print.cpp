@@ -77,7 +77,7 @@ std::string head_text(const RunView& run, const Style& style) {
   std::string out = fmt::format("{}  {}\n", style.bold(printable(info.run)),
                                 look_text(look_of(info.state), style));
   out += row("workflow", fmt::format("{} version {}", printable(info.workflow), info.version));
-  if (run.key) out += row("key", printable(*run.key));
+  if (run.info.key) out += row("key", printable(*run.info.key));
   out += row("started", format_time(info.started_at));
   if (info.ended_at) {
     const Duration took = std::max<Duration>(*info.ended_at - info.started_at, Duration{0});
@@ -150,8 +150,8 @@ std::string run_json(const RunView& run) {
   for (const RunStep& step : run.steps) steps.push_back(step_json(step));
   JsonLine line;
   add_times(add_head(line, run.info), run.info);
-  if (run.key) {
-    line.text("key", *run.key);
+  if (run.info.key) {
+    line.text("key", *run.info.key);
   } else {
     line.null("key");
   }

@@ -13,7 +13,9 @@ endif()
 
 find_program(ONCE_CCACHE ccache)
 if(ONCE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ONCE_CCACHE})
+  # With these it also keeps what was compiled with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  ${ONCE_CCACHE})
 endif()
 
 # Flags of everything that is compiled here, never of those who use the library.
@@ -35,7 +37,11 @@ set_property(GLOBAL PROPERTY ONCE_BOX_LIBS "")
 function(once_pch target owner)
   if(NOT ONCE_PCH)
     return()
-  elseif(target STREQUAL owner)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # for ccache
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+  if(target STREQUAL owner)
     target_precompile_headers(${target} PRIVATE ${ARGN})
   else()
     target_precompile_headers(${target} REUSE_FROM ${owner})

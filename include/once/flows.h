@@ -46,6 +46,7 @@ struct FlowView {
   std::string workflow{};
   std::uint32_t version{};
   std::vector<Step> steps{};
+  std::string json{};  // canonical
 };
 
 struct StartOptions {
@@ -55,13 +56,15 @@ struct StartOptions {
 
 struct Started {
   std::string run{};
-  bool duplicate{};  // the run that this key had already
+  bool duplicate{};         // the run that this key had already
+  std::uint32_t version{};  // of the run
 };
 
 struct RunFilter {
-  std::string workflow{};           // empty: every one
-  std::optional<RunPhase> state{};  // none: every one
-  std::optional<Time> since{};      // started then or later
+  std::string workflow{};            // empty: every one
+  std::optional<std::string> key{};  // as RunInfo has it; none: every one
+  std::optional<RunPhase> state{};   // none: every one
+  std::optional<Time> since{};       // started then or later
   std::size_t limit = 100;
 };
 
@@ -69,6 +72,7 @@ struct RunInfo {
   std::string run{};
   std::string workflow{};
   std::uint32_t version{};
+  std::optional<std::string> key{};  // none: a run without one
   RunPhase state{};
   std::size_t steps_done{};  // completed, skipped
   std::size_t steps{};
@@ -88,13 +92,13 @@ struct RunStep {
   std::string queue{};                // that replies, as far as it is known
   int attempts{};                     // of its task
   std::optional<Body> output{};
-  std::uint64_t sequence{};  // of the event that ended it
-  std::optional<Time> at{};  // when that was
+  std::uint64_t sequence{};     // of the event that ended it
+  std::optional<Time> at{};     // when that was
+  std::optional<Time> until{};  // active: when its time is up, or its next attempt comes
 };
 
 struct RunView {
   RunInfo info{};
-  std::optional<std::string> key{};  // none: a run without one
   Body input{};
   std::optional<Body> output{};  // completed
   std::uint32_t round{};         // 1, and one more with each retry of the run
@@ -113,6 +117,7 @@ struct RunEvent {
   std::string outcome{};        // completed failed cancelled timed_out
   std::optional<Body> value{};  // input, output, the body of a signal
   std::string error{};
+  By by{};  // retried: who said so, and why; while the log has it
 };
 
 struct Approved {
@@ -157,6 +162,8 @@ class Flows {
   Flows& operator=(Flows&&) noexcept;
   ~Flows();
 
+  // What is wrong with a definition in itself, without any zone; nothing is added.
+  static Result<FlowAdded> check(std::string_view json);
   // A version, once added, never changes: another definition under it is conflicting_duplicate.
   Result<FlowAdded> add(std::string_view json);
   Result<FlowAdded> add(const Workflow& workflow);

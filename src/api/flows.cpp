@@ -50,6 +50,13 @@ std::string detail_of(const core::FlowStep& step) {
   return {};
 }
 
+FlowAdded told_of(const core::FlowDefinition& definition) {
+  return {.workflow = definition.name,
+          .version = definition.version,
+          .added = false,
+          .steps = definition.steps.size()};
+}
+
 By named(const By& by) { return {.who = by.who.empty() ? this_person() : by.who, .why = by.why}; }
 
 }  // namespace
@@ -61,14 +68,17 @@ Flows::Flows(Flows&&) noexcept = default;
 Flows& Flows::operator=(Flows&&) noexcept = default;
 Flows::~Flows() = default;
 
+Result<FlowAdded> Flows::check(std::string_view json) {
+  auto parsed = encoding::parse_definition(json);
+  if (!parsed) return parsed.error();
+  return told_of(parsed->definition);
+}
+
 Result<FlowAdded> Flows::add(std::string_view json) {
   auto parsed = encoding::parse_definition(json);
   if (!parsed) return parsed.error();
   const core::FlowDefinition& definition = parsed->definition;
-  FlowAdded answer{.workflow = definition.name,
-                   .version = definition.version,
-                   .added = false,
-                   .steps = definition.steps.size()};
+  FlowAdded answer = told_of(definition);
   const auto queues = impl_->zone->store->queues();
   if (!queues) return queues.error();
   for (const core::FlowStep& step : definition.steps) {
@@ -131,7 +141,8 @@ Result<Started> Flows::start(std::string_view name, const Body& input, StartOpti
                                        .input = input,
                                        .unique = options.unique});
   if (!started) return started.error();
-  return Started{.run = std::move(started->run), .duplicate = started->duplicate};
+  return Started{
+      .run = std::move(started->run), .duplicate = started->duplicate, .version = started->version};
 }
 
 Result<Receipt> Flows::signal(std::string_view run, std::string_view name, const Body& body,

@@ -44,6 +44,7 @@ RunInfo info_of(const core::FlowDefinition& definition, const core::RunState& st
   RunInfo info{.run = state.run,
                .workflow = state.workflow,
                .version = state.version,
+               .key = state.key,
                .state = standing.phase,
                .steps = standing.steps.size(),
                .started_at = state.started_at};
@@ -255,7 +256,6 @@ Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> a
   }
   const core::RunStanding standing = core::stand(definition, state, encoding::judge());
   RunView view{.info = info_of(definition, state, standing),
-               .key = state.key,
                .input = StoredBody::json(state.input),
                .round = core::round_of(state),
                .sequence = last_of(state)};

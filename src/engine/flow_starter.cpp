@@ -102,7 +102,7 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
   if (!fits)
     return Error{.code = fits.error().code,
                  .message = fits.error().message + "; nothing was started"};
-  Given given{.run = {}, .duplicate = false, .version = (*definition)->version};
+  RunStarted given{.run = {}, .duplicate = false, .version = (*definition)->version};
   if (key) {
     auto claimed = claim(**definition, *key, *input);
     if (!claimed) return claimed.error();
@@ -120,12 +120,12 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
     error.in_doubt = error.in_doubt || has_key;
     return error;
   }
-  return RunStarted{.run = std::move(given.run), .duplicate = given.duplicate};
+  return given;
 }
 
 // The key's run: ours, when nobody has the key, or when the time of who had it is over.
-Result<FlowStarter::Given> FlowStarter::claim(const core::FlowDefinition& definition,
-                                              const std::string& key, const std::string& input) {
+Result<RunStarted> FlowStarter::claim(const core::FlowDefinition& definition,
+                                      const std::string& key, const std::string& input) {
   const StartKey mine{
       .run = new_run(definition.name), .version = definition.version, .input = input};
   core::Revision expected{};
@@ -133,7 +133,7 @@ Result<FlowStarter::Given> FlowStarter::claim(const core::FlowDefinition& defini
     auto written = book_.write(definition.name, key, mine, expected);
     if (!written) return written.error();
     if (written->written)
-      return Given{.run = mine.run, .duplicate = false, .version = mine.version};
+      return RunStarted{.run = mine.run, .duplicate = false, .version = mine.version};
     expected = {};
     if (!written->current) continue;  // it was forgotten meanwhile
     const StartKey& known = *written->current;
@@ -142,7 +142,7 @@ Result<FlowStarter::Given> FlowStarter::claim(const core::FlowDefinition& defini
       continue;
     }
     if (known.input == input)
-      return Given{.run = known.run, .duplicate = true, .version = known.version};
+      return RunStarted{.run = known.run, .duplicate = true, .version = known.version};
     return other_input(definition, key, known, input);
   }
   return Error{.code = Code::store_unavailable,

@@ -27,6 +27,7 @@ struct RunStart {
 struct RunStarted {
   std::string run{};
   bool duplicate = false;
+  std::uint32_t version{};  // of the run
 };
 
 class FlowStarter {
@@ -41,13 +42,8 @@ class FlowStarter {
   Result<void> finish_starts(const std::function<bool()>& ended);
 
  private:
-  struct Given {
-    std::string run{};
-    bool duplicate = false;
-    std::uint32_t version{};
-  };
-  Result<Given> claim(const core::FlowDefinition& definition, const std::string& key,
-                      const std::string& input);
+  Result<RunStarted> claim(const core::FlowDefinition& definition, const std::string& key,
+                           const std::string& input);
   // `look`: somebody else may have begun it.
   Result<void> begin(core::FlowEvent started, bool look);
   std::string new_run(std::string_view workflow);

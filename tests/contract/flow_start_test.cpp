@@ -42,7 +42,7 @@ TEST_P(FlowStartContract, ADuplicateStartNamesTheFirstRun) {
   settle();
   EXPECT_THAT(ran, SizeIs(1));
   EXPECT_EQ(runs(), 1U);
-  EXPECT_THAT(show(first.run).key.value(), HasSubstr("7"));
+  EXPECT_THAT(show(first.run).info.key.value(), HasSubstr("7"));
 }
 
 TEST_P(FlowStartContract, AnotherInputUnderTheKeyIsAConflictThatSaysWhatDiffers) {
@@ -94,7 +94,7 @@ TEST_P(FlowStartContract, AUniqueStartIsARunOfItsOwn) {
   const Started unique = try_start(input, {.unique = true}).value();
   EXPECT_FALSE(unique.duplicate);
   EXPECT_NE(unique.run, run);
-  EXPECT_FALSE(show(unique.run).key);
+  EXPECT_FALSE(show(unique.run).info.key);
   EXPECT_EQ(try_start(input).value().run, run) << "the key is whose it was";
   settle();
   EXPECT_THAT(ran, SizeIs(2));
