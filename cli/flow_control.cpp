@@ -37,13 +37,14 @@ int signal(Session& session, const SignalOptions& options) {
                          .text("run", options.run)
                          .text("signal", options.name)
                          .text("id", *options.id)
-                         .boolean("duplicate", sent->duplicate)
-                         .number("sequence", sent->sequence)
+                         .boolean("duplicate", sent->receipt.duplicate)
+                         .number("sequence", sent->receipt.sequence)
                          .str());
   } else {
     session.out.line(fmt::format("signal {} {} run {}{}", printable(options.name),
-                                 sent->duplicate ? "was there already, with" : "is with",
-                                 printable(options.run), sent->duplicate ? " (duplicate)" : ""));
+                                 sent->receipt.duplicate ? "was there already, with" : "is with",
+                                 printable(options.run),
+                                 sent->receipt.duplicate ? " (duplicate)" : ""));
   }
   return kDone;
 }

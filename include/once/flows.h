@@ -120,6 +120,12 @@ struct RunEvent {
   By by{};  // retried: who said so, and why; while the log has it
 };
 
+struct Signalled {
+  Receipt receipt{};
+  std::string
+      counts{};  // the id of the signal of that name that counts, as far as is known: the first
+};
+
 struct Approved {
   bool approved{};   // what stands now
   bool duplicate{};  // it stood before
@@ -146,6 +152,9 @@ class WorkflowRunner {
   Result<void> run_until_empty(std::stop_token stop = {});
   // Handles at most one event on this thread; false: there was none. Never waits.
   Result<bool> run_one();
+  // Ends run() without waiting for the events that are being handled: others handle them again. From any
+  // thread.
+  void interrupt();
   WorkerMetrics metrics() const;  // events are its tasks; any thread
 
   struct Impl;
@@ -184,8 +193,8 @@ class Flows {
   Result<RunView> wait(std::string_view run, Duration limit) const;
 
   // Idempotent by id: the same again is a duplicate, another body under it conflicting_duplicate.
-  Result<Receipt> signal(std::string_view run, std::string_view name, const Body& body,
-                         std::string_view id);
+  Result<Signalled> signal(std::string_view run, std::string_view name, const Body& body,
+                           std::string_view id);
   // The first verdict stands; the other one is conflicting_duplicate.
   Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
   // Nothing more is begun, and what runs is told to stop. A run that failed is closed: its record ages.

@@ -145,8 +145,8 @@ Result<Started> Flows::start(std::string_view name, const Body& input, StartOpti
       .run = std::move(started->run), .duplicate = started->duplicate, .version = started->version};
 }
 
-Result<Receipt> Flows::signal(std::string_view run, std::string_view name, const Body& body,
-                              std::string_view id) {
+Result<Signalled> Flows::signal(std::string_view run, std::string_view name, const Body& body,
+                                std::string_view id) {
   return impl_->control.signal(run, name, body, id);
 }
 
@@ -197,6 +197,8 @@ Result<void> WorkflowRunner::run_until_empty(std::stop_token stop) {
 }
 
 Result<bool> WorkflowRunner::run_one() { return impl_->runner->run_one(); }
+
+void WorkflowRunner::interrupt() { impl_->runner->interrupt(); }
 
 WorkerMetrics WorkflowRunner::metrics() const { return impl_->runner->metrics(); }
 

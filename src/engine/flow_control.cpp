@@ -116,8 +116,8 @@ Error FlowControl::no_run(std::string_view run) {
                      "there"};
 }
 
-Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name, const Body& body,
-                                    std::string_view id) {
+Result<Signalled> FlowControl::signal(std::string_view run, std::string_view name, const Body& body,
+                                      std::string_view id) {
   if (auto ok = core::check_id(id); !ok) return ok.error();
   auto known = find(run);
   if (!known) return known.error();
@@ -147,13 +147,15 @@ Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name,
   const auto digest = encoding::content_digest(item.topic, item.body);
   if (!digest) return digest.error();
   // The facts outlive the log.
-  if (const auto fact = state.signals.find(event.signal);
-      fact != state.signals.end() && fact->second.id == id) {
+  const auto fact = state.signals.find(event.signal);
+  const std::string counts(fact == state.signals.end() ? id : fact->second.id);
+  if (fact != state.signals.end() && counts == id) {
     if (fact->second.value != event.value) return other_signal(event, fact->second.sequence);
-    return Receipt{.id = entry_id,
-                   .sequence = fact->second.sequence.value,
-                   .digest = encoding::text(*digest),
-                   .duplicate = true};
+    return Signalled{.receipt = {.id = entry_id,
+                                 .sequence = fact->second.sequence.value,
+                                 .digest = encoding::text(*digest),
+                                 .duplicate = true},
+                     .counts = counts};
   }
   // Who repeats it after the run has ended hears that it is there.
   if (const core::EndFact* const end = core::end_of(state)) {
@@ -165,10 +167,11 @@ Result<Receipt> FlowControl::signal(std::string_view run, std::string_view name,
   if (!appended) return appended.error();
   if (appended->verdict == core::AppendVerdict::conflict)
     return other_signal(event, appended->sequence);
-  return Receipt{.id = entry_id,
-                 .sequence = appended->sequence.value,
-                 .digest = encoding::text(appended->digest),
-                 .duplicate = appended->verdict == core::AppendVerdict::duplicate};
+  return Signalled{.receipt = {.id = entry_id,
+                               .sequence = appended->sequence.value,
+                               .digest = encoding::text(appended->digest),
+                               .duplicate = appended->verdict == core::AppendVerdict::duplicate},
+                   .counts = counts};
 }
 
 Result<Approved> FlowControl::approve(std::string_view run, std::string_view step, bool yes,

@@ -18,8 +18,8 @@ class FlowControl {
   FlowControl(FlowBook& book, FlowLog& log) : book_(book), log_(log) {}
 
   // Another body under the id is conflicting_duplicate; a run that is over is wrong_state.
-  Result<Receipt> signal(std::string_view run, std::string_view name, const Body& body,
-                         std::string_view id);
+  Result<Signalled> signal(std::string_view run, std::string_view name, const Body& body,
+                           std::string_view id);
   Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
   Result<void> cancel(std::string_view run, const By& by);
   Result<std::vector<std::string>> retry(std::string_view run, const By& by);

@@ -28,6 +28,7 @@ class FlowRunner {
   // Until::empty: until no run is active.
   Result<void> run(Worker::Until until, std::stop_token stop);
   Result<bool> run_one();
+  void interrupt() { worker_->interrupt(); }
   WorkerMetrics metrics() const { return worker_->metrics(); }
 
  private:

@@ -155,7 +155,7 @@ TEST_P(FlowRetentionContract, WhatWasSaidToARunIsKnownWhenTheLogHasForgottenIt) 
   const std::string run = start();
   settle();
   flows.approve(run, "ok", false, by).value();
-  const Receipt sent = flows.signal(run, "go", json("1"), "s").value();
+  const Receipt sent = flows.signal(run, "go", json("1"), "s").value().receipt;
   settle();
   forget();
   EXPECT_EQ(flows.approve(run, "ok", true, {.who = "bob"}).error().code,
@@ -163,7 +163,7 @@ TEST_P(FlowRetentionContract, WhatWasSaidToARunIsKnownWhenTheLogHasForgottenIt) 
   const Approved again = flows.approve(run, "ok", false, {.who = "bob"}).value();
   EXPECT_TRUE(again.duplicate);
   EXPECT_EQ(again.by, "ann");
-  const Receipt resent = flows.signal(run, "go", json("1"), "s").value();
+  const Receipt resent = flows.signal(run, "go", json("1"), "s").value().receipt;
   EXPECT_TRUE(resent.duplicate);
   EXPECT_EQ(resent.sequence, sent.sequence);
   EXPECT_EQ(flows.signal(run, "go", json("2"), "s").error().code, Code::conflicting_duplicate);

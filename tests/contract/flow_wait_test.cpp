@@ -21,8 +21,8 @@ constexpr std::string_view kAsk =
 
 class FlowWaitContract : public FlowZone {
  protected:
-  Result<Receipt> signal(const std::string& run, std::string_view body = "null",
-                         std::string_view id = "1", std::string_view name = "go") {
+  Result<Signalled> signal(const std::string& run, std::string_view body = "null",
+                           std::string_view id = "1", std::string_view name = "go") {
     return flows.signal(run, name, json(body), id);
   }
 };
@@ -55,7 +55,7 @@ TEST_P(FlowWaitContract, ASignalEndsTheStepThatWaitsForIt) {
   const auto unknown = signal(run, "1", "other", "stop");
   EXPECT_EQ(unknown.error().code, Code::not_found);
   EXPECT_THAT(unknown.error().message, HasSubstr("it waits for: go"));
-  EXPECT_FALSE(signal(run, R"({"n":1})").value().duplicate);
+  EXPECT_FALSE(signal(run, R"({"n":1})").value().receipt.duplicate);
   settle();
   EXPECT_EQ(given["a"], R"({"n":1})");
   EXPECT_EQ(phase(run), RunPhase::completed);
@@ -84,14 +84,15 @@ TEST_P(FlowWaitContract, OfSeveralSignalsTheFirstOneCounts) {
 TEST_P(FlowWaitContract, ASignalIsKnownByItsId) {
   add_flow(kGoThenA);
   const std::string run = start();
-  EXPECT_FALSE(signal(run, "1").value().duplicate);
-  EXPECT_TRUE(signal(run, "1").value().duplicate);
+  EXPECT_FALSE(signal(run, "1").value().receipt.duplicate);
+  EXPECT_TRUE(signal(run, "1").value().receipt.duplicate);
   const auto other = signal(run, "2");
   EXPECT_EQ(other.error().code, Code::conflicting_duplicate);
   settle();
   EXPECT_EQ(given["a"], "1");
   EXPECT_EQ(phase(run), RunPhase::completed);
-  EXPECT_TRUE(signal(run, "1").value().duplicate) << "who asks again hears that it was taken";
+  EXPECT_TRUE(signal(run, "1").value().receipt.duplicate)
+      << "who asks again hears that it was taken";
   EXPECT_EQ(signal(run, "1", "late").error().code, Code::wrong_state);
   EXPECT_EQ(flows.signal(run, "go", {}, "").error().code, Code::invalid_input);
 }
@@ -111,7 +112,7 @@ TEST_P(FlowWaitContract, OfManyWhoSendOneSignalAtOnceOneIsTheFirst) {
   const std::string run = start();
   std::atomic<int> first{0};
   at_once(6, [&](int) {
-    if (!signal(run, "1").value().duplicate) ++first;
+    if (!signal(run, "1").value().receipt.duplicate) ++first;
   });
   EXPECT_EQ(first, 1);
   settle();
