@@ -501,7 +501,11 @@ Result<core::RunState> FlowBook::fill_in(core::RunState state, const Wanted& wan
   return state;
 }
 
-Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
+Result<void> FlowBook::settle_value(std::string_view key) {
+  return settle_values({at(core::kValuesLedger, std::string(key))});
+}
+
+Result<void> FlowBook::settle_values(const core::RunState& state) {
   std::vector<store::Address> places;
   each_elsewhere(state, [&](std::string key, const std::string&, const std::string&) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
@@ -510,17 +514,21 @@ Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
   for (const auto& [number, round] : state.rounds)
     if (round.ended && round.ended->outcome != core::RunOutcome::completed)
       places.push_back(at(core::kValuesLedger, output_key(state.run, number)));
+  return settle_values(std::move(places));
+}
+
+Result<void> FlowBook::settle_values(std::vector<store::Address> places) {
   if (places.empty()) return {};
   auto found = get(places);
   std::vector<store::Swap> writes;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) return found[i].error();
-    if (!*found[i] || core::settled((*found[i])->record.state) == ended) continue;
+    if (!*found[i] || core::settled((*found[i])->record.state)) continue;
     const core::Stored& stored = **found[i];
     writes.push_back(
         {.at = places[i],
          .expected = stored.revision,
-         .record = kept_record(std::string(stored.record.result->text()), ended, store_.wall())});
+         .record = kept_record(std::string(stored.record.result->text()), true, store_.wall())});
   }
   if (writes.empty()) return {};
   for (const auto& swapped : swaps_.submit(std::move(writes)))

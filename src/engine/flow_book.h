@@ -119,8 +119,9 @@ class FlowBook {
   // The facts with the outputs that lie elsewhere: all, or those of these steps.
   Result<core::RunState> whole(core::RunState state);
   Result<core::RunState> with_outputs(core::RunState state, const std::set<std::string>& steps);
-  // What lies elsewhere ages from now on, or does not any more.
-  Result<void> settle_values(const core::RunState& state, bool ended);
+  // What lies elsewhere ages from now on.
+  Result<void> settle_values(const core::RunState& state);
+  Result<void> settle_value(std::string_view key);
 
   Result<std::optional<FlowNote>> note(std::string_view name);
   // Over that revision (zero: there must be none); false: somebody else was faster.
@@ -139,6 +140,7 @@ class FlowBook {
   Result<std::vector<bool>> each_run(std::span<const std::string> runs, Is is);
   using Wanted = std::function<bool(std::string_view step)>;  // empty: the run's own output
   Result<core::RunState> fill_in(core::RunState state, const Wanted& wanted);
+  Result<void> settle_values(std::vector<store::Address> places);
   Got get(store::Address at);
   // An answer that was lost is read back.
   Result<store::Swapped> swap(store::Swap item);

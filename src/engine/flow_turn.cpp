@@ -121,7 +121,7 @@ Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::R
   // What was put away ages from the end on, or from when it came after that. By the facts as they are
   // kept: filled in, they do not tell any more which output lies elsewhere.
   if ((event.kind == Kind::ended || event.elsewhere) && core::over_for_good(state))
-    if (auto settled = book_.settle_values(state, true); !settled) return settled;
+    if (auto settled = book_.settle_values(state); !settled) return settled;
   std::set<std::string> looked_at;
   for (const core::FlowStep& step : definition.steps)
     if (!step.skip_if.empty()) encoding::add_steps_of(step.skip_if, looked_at);

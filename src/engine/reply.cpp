@@ -66,8 +66,7 @@ store::Append reply_event(const core::Record& record, const store::Address& at) 
     digest = encoding::content_digest(reply.topic, reply.body);
   }
   reply.digest = digest.value();
-  // Whoever says the same is the same: then a second time is no duplicate to be counted.
-  std::copy_n(reply.digest.bytes.begin(), reply.nonce.bytes.size(), reply.nonce.bytes.begin());
+  reply.nonce = encoding::nonce_of(reply.digest);
   return reply;
 }
 
