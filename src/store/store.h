@@ -343,7 +343,7 @@ class Meta {
   // Entries that no queue takes; those of Once's own topics are not counted.
   virtual Result<std::uint64_t> unrouted() = 0;
   // Rows in (queue, sequence) order, in a queue that is a ledger alone in (queue, key) order;
-  // `after` is the last row of the page before.
+  // `after` is the last row of the page before. At most `limit`, fewer where they are large.
   struct Page {
     std::vector<Row> rows{};
     bool more = false;  // there may be
