@@ -50,7 +50,7 @@ bool has_timer(const FlowStep& step) {
 class Standings {
  public:
   Standings(const FlowDefinition& definition, const RunState& state, const Judge& judge)
-      : definition_(definition), state_(state), judge_(judge) {
+      : definition_(definition), state_(state), skips_(judge.of(state)) {
     all_.reserve(definition.steps.size());
     for (const FlowStep& step : definition.steps) all_.push_back(of(step));
   }
@@ -111,7 +111,7 @@ class Standings {
               .why = "depends on " + quoted(definition_.steps[*lost].id) + ", which " +
                      (failed ? "failed" : "was not reached")};
     }
-    if (!step.skip_if.empty() && judge_.skips(step, state_))
+    if (!step.skip_if.empty() && skips_(step))
       return {.status = StepStatus::skipped, .n = 0, .why = "skip_if holds"};
     return {.status = StepStatus::active, .n = 0, .why = {}};
   }
@@ -136,7 +136,7 @@ class Standings {
 
   const FlowDefinition& definition_;
   const RunState& state_;
-  const Judge& judge_;
+  Judge::Skips skips_;
   std::vector<StepStanding> all_;
 };
 

@@ -121,6 +121,21 @@ bool says_yes(const Json* value) {
   return false;
 }
 
+bool holds(std::string_view condition, Scope& scope) {
+  const auto parsed = parse_json(condition);
+  if (!parsed) return false;
+  if (parsed->kind() == Json::Kind::string) return says_yes(scope.find(parsed->string()));
+  const Json* const path = parsed->member("path");
+  const Json* const value = path == nullptr ? nullptr : scope.find(path->string());
+  if (const Json* const equals = parsed->member("equals"))
+    return value != nullptr && *value == *equals;
+  if (const Json* const other = parsed->member("not_equals"))
+    return value == nullptr || *value != *other;
+  if (const Json* const exists = parsed->member("exists"))
+    return (value != nullptr) == exists->boolean();
+  return false;
+}
+
 }  // namespace
 
 std::optional<FlowPath> flow_path(std::string_view text) {
@@ -177,25 +192,11 @@ void add_steps_of(std::string_view mapping, std::set<std::string>& steps) {
   }
 }
 
-bool holds(std::string_view condition, const core::RunState& state) {
-  const auto parsed = parse_json(condition);
-  if (!parsed) return false;
-  Scope scope(state);
-  if (parsed->kind() == Json::Kind::string) return says_yes(scope.find(parsed->string()));
-  const Json* const path = parsed->member("path");
-  const Json* const value = path == nullptr ? nullptr : scope.find(path->string());
-  if (const Json* const equals = parsed->member("equals"))
-    return value != nullptr && *value == *equals;
-  if (const Json* const other = parsed->member("not_equals"))
-    return value == nullptr || *value != *other;
-  if (const Json* const exists = parsed->member("exists"))
-    return (value != nullptr) == exists->boolean();
-  return false;
-}
-
 core::Judge judge() {
-  return {.skips = [](const core::FlowStep& step, const core::RunState& state) {
-    return holds(step.skip_if, state);
+  return {.of = [](const core::RunState& state) {
+    return [scope = Scope(state)](const core::FlowStep& step) mutable {
+      return holds(step.skip_if, scope);
+    };
   }};
 }
 

@@ -39,9 +39,9 @@ Result<std::string> run_output(const core::FlowDefinition& definition, const cor
 // Adds the steps whose outputs a mapping or a condition looks at.
 void add_steps_of(std::string_view mapping, std::set<std::string>& steps);
 
-// The condition is canonical JSON that parse_definition() took.
-bool holds(std::string_view condition, const core::RunState& state);
-core::Judge judge();  // skip_if, by holds()
+// By skip_if, which is canonical JSON that parse_definition() took. The run's input and each output are
+// read at most once for a state.
+core::Judge judge();
 
 // By what a run of this input is known: the definition's template, or without one the digest of the
 // input. Code::invalid_input: the input has no such key, and nothing was started.
