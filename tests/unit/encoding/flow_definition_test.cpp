@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "encoding/flow_reader.h"
 #include "encoding/json.h"
 
 namespace once::encoding {
