@@ -21,23 +21,30 @@ std::string canonical_of(const Json& root) {
   return text + '}';
 }
 
+// A number that its field does not take is told as such: the JSON parser would have it be a string.
+Findings& unreadable(std::string_view json, const Error& error, Findings& findings) {
+  const auto rounded = parse_json(json, Integers::rounded);
+  if (rounded && rounded->kind() == Json::Kind::object) read_definition(*rounded, findings);
+  if (findings.empty()) findings.add("", error.message);
+  return findings;
+}
+
 }  // namespace
 
-Result<ParsedDefinition> parse_definition(std::string_view json) {
+Result<ParsedDefinition> parse_definition(std::string_view json, std::string_view undone) {
   Findings findings;
   const auto root = parse_json(json);
-  if (!root) {
-    findings.add("", root.error().message);
-    return findings.error("");
-  }
+  if (!root) return unreadable(json, root.error(), findings).error({}, undone);
   if (root->kind() != Json::Kind::object) {
     findings.add("", "a definition is a JSON object");
-    return findings.error("");
+    return findings.error({}, undone);
   }
   ReadDefinition read = read_definition(*root, findings);
-  read.definition.steps = ordered_steps(read, findings);
-  if (!findings.empty()) return findings.error(read.definition.name);
+  CheckedSteps steps = check_steps(read, findings);
+  if (!findings.empty()) return findings.error(read.definition.name, undone);
+  read.definition.steps = std::move(steps.ordered);
   return ParsedDefinition{.definition = std::move(read.definition),
+                          .hints = std::move(steps.hints),
                           .canonical = canonical_of(*root)};
 }
 

@@ -19,11 +19,11 @@ void Findings::add(const std::string& where, const std::string& what) {
   ++count_;
 }
 
-Error Findings::error(std::string_view workflow) const {
+Error Findings::error(std::string_view workflow, std::string_view undone) const {
   std::string message = workflow.empty() ? "workflow" : "workflow " + quoted(workflow);
   message += ": " + joined(all_, "; ");
   if (count_ > kMost) message += "; and " + std::to_string(count_ - kMost) + " more";
-  return {.code = Code::invalid_input, .message = message + "; nothing was added"};
+  return {.code = Code::invalid_input, .message = message + "; " + std::string(undone)};
 }
 
 }  // namespace once::encoding

@@ -33,7 +33,7 @@ class Findings {
   void add(const std::string& where, const std::string& what);
   bool empty() const { return all_.empty(); }
 
-  Error error(std::string_view workflow) const;
+  Error error(std::string_view workflow, std::string_view undone) const;
 
  private:
   static constexpr std::size_t kMost = 50;

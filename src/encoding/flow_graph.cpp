@@ -48,6 +48,22 @@ class FlowGraph {
     return out;
   }
 
+  // Of a definition without a finding.
+  std::vector<std::string> hints(const ReadDefinition& read) const {
+    std::vector<std::string> all;
+    for (const std::size_t index : order_)
+      for (const std::size_t needed : step(index).depends_on)
+        if (runs_without_failure(index, needed)) all.push_back(when_skipped(index, needed));
+    const auto kept_from = who_keeps_from_running();
+    const bool object = read.definition.output.starts_with('{');
+    for (const UsedPath& used : read.output_paths) {
+      if (!used.no_default || used.path.step.empty()) continue;
+      if (const auto when = when_missing(used, kept_from); !when.empty())
+        all.push_back(when_without_output(used, when, object));
+    }
+    return all;
+  }
+
  private:
   using Marks = std::bitset<core::kMostFlowSteps>;
 
@@ -226,10 +242,87 @@ class FlowGraph {
       if (std::find(handled.begin(), handled.end(), *other) == handled.end())
         finding(index, used.field + " uses the error of " + name(*other) +
                            ", which only its on_failure step can");
+    } else if (*other == index) {
+      finding(index, used.field + " uses the step's own output, which is there when it is over");
     } else if (!ancestors_[index][*other]) {
-      finding(index, used.field + " uses the output of " + name(*other) +
-                         ", which it does not depend on; add it to depends_on");
+      finding(index, used.field + " uses the output of " + name(*other) + ", which " +
+                         (ancestors_[*other][index] ? "comes after it" : how_to_depend_on(index)));
     }
+  }
+
+  // A step that handles failures has no dependencies of its own.
+  std::string how_to_depend_on(std::size_t index) const {
+    const auto& handled = step(index).handles;
+    return "it does not depend on; add it to depends_on" +
+           (handled.empty() ? "" : " of " + name(handled[0]));
+  }
+
+  // It depends on one that only runs after a failure, and says nothing of that case.
+  bool runs_without_failure(std::size_t index, std::size_t needed) const {
+    const auto& handled = step(needed).handles;
+    if (handled.empty()) return false;
+    const auto one_of_them = [&](std::size_t other) {
+      return std::find(handled.begin(), handled.end(), other) != handled.end();
+    };
+    const auto& others = step(index).depends_on;
+    if (std::any_of(others.begin(), others.end(), one_of_them)) return false;
+    const auto& paths = steps_[index].paths;
+    return std::none_of(paths.begin(), paths.end(), [&](const UsedPath& used) {
+      if (used.field != "skip_if" || used.path.step.empty()) return false;
+      const std::size_t place = places_.at(used.path.step);
+      return place == needed || one_of_them(place);
+    });
+  }
+
+  // The output of a failed step is missing, that of any other is at least null.
+  std::string when_skipped(std::size_t index, std::size_t needed) const {
+    const auto& handled = step(needed).handles;
+    const bool one = handled.size() == 1;
+    return "step " + name(index) + ": depends on " + name(needed) +
+           ", which is skipped when nothing failed, and then runs all the same; if it is not to, "
+           "give it \"skip_if\": {\"path\": \"steps." +
+           (one ? step(handled[0]).id + "\", \"exists\": true}"
+                : step(needed).id + "\", \"equals\": null}, and " + name(needed) +
+                      " an output other than null");
+  }
+
+  bool may_be_handled(std::size_t index) const {
+    return step(index).on_failure && why_never_fails(step(index)).empty();
+  }
+
+  // For each step one whose failure, though handled, leaves it unreached.
+  std::vector<std::optional<std::size_t>> who_keeps_from_running() const {
+    std::vector<std::optional<std::size_t>> who(steps_.size());
+    for (const std::size_t index : order_)
+      for (const std::size_t needed : step(index).depends_on)
+        if (!who[index]) who[index] = may_be_handled(needed) ? needed : who[needed];
+    return who;
+  }
+
+  // When a run that is completed has no value there; empty: as far as the steps go, never. What was
+  // skipped or not reached is null.
+  std::string when_missing(const UsedPath& used,
+                           const std::vector<std::optional<std::size_t>>& kept_from) const {
+    const auto handled = [&](std::size_t index) {
+      return name(index) + " fails and " + name(*step(index).on_failure) + " handles it";
+    };
+    const std::size_t place = places_.at(used.path.step);
+    if (used.path.root == FlowPath::Root::errors) return name(place) + " does not fail";
+    if (may_be_handled(place)) return handled(place);
+    if (!used.deep) return {};
+    if (kept_from[place]) return handled(*kept_from[place]);
+    const bool skipped = !step(place).skip_if.empty() || !step(place).handles.empty();
+    return skipped ? name(place) + " is skipped" : "";
+  }
+
+  static std::string when_without_output(const UsedPath& used, const std::string& when,
+                                         bool object) {
+    const std::string member = "{\"path\": \"" + used.text + "\", \"default\": null}";
+    return "output: there is nothing at " + quoted(used.text) + " when " + when +
+           ", and the run then fails when all its steps are done; " +
+           (object
+                ? "give it a default: " + member
+                : "make it an object with a default: {\"" + used.path.step + "\": " + member + "}");
   }
 
   std::vector<NamedStep>& steps_;
@@ -242,11 +335,12 @@ class FlowGraph {
 
 }  // namespace
 
-std::vector<FlowStep> ordered_steps(ReadDefinition& read, Findings& findings) {
+CheckedSteps check_steps(ReadDefinition& read, Findings& findings) {
   FlowGraph graph(read.steps, findings);
   graph.check_paths();
   graph.check_output(read.output_paths);
-  return findings.empty() ? graph.ordered() : std::vector<FlowStep>{};
+  if (!findings.empty()) return {};
+  return {.ordered = graph.ordered(), .hints = graph.hints(read)};
 }
 
 }  // namespace once::encoding

@@ -9,8 +9,12 @@
 
 namespace once::encoding {
 
-// In an order in which each comes after what it depends on, and else as they were written. After a
-// finding: none.
-std::vector<core::FlowStep> ordered_steps(ReadDefinition& read, Findings& findings);
+struct CheckedSteps {
+  // In an order in which each comes after what it depends on, and else as they were written.
+  std::vector<core::FlowStep> ordered{};
+  std::vector<std::string> hints{};  // what is allowed, and perhaps not meant
+};
+// After a finding: nothing.
+CheckedSteps check_steps(ReadDefinition& read, Findings& findings);
 
 }  // namespace once::encoding

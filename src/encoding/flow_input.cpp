@@ -5,7 +5,6 @@
 #include "encoding/digest.h"
 #include "encoding/dot_path.h"
 #include "encoding/kept_json.h"
-#include "encoding/key_template.h"
 #include "encoding/object_text.h"
 #include "encoding/utf8.h"
 
@@ -200,6 +199,26 @@ core::Judge judge() {
   }};
 }
 
+Result<KeyTemplate> key_template_of(const core::FlowDefinition& definition) {
+  auto keys =
+      KeyTemplate::parse(definition.key, {.key = "the key of workflow '" + definition.name + "'",
+                                          .source = "the input",
+                                          .owner = "this run",
+                                          .all = "every run",
+                                          .paths_only = true});
+  if (!keys) return keys;
+  for (const std::string_view path : keys->paths()) {
+    const std::string_view fault = path.starts_with("input.")
+                                       ? "a key's paths begin in the input: leave out 'input.', or "
+                                         "write a member of that name as \\input"
+                                       : dot_path_fault(path);
+    if (!fault.empty())
+      return Error{.code = Code::invalid_input,
+                   .message = "the path '" + excerpt(path, 100) + "': " + std::string(fault)};
+  }
+  return keys;
+}
+
 Result<std::string> run_key(const core::FlowDefinition& definition, const Body& input) {
   const auto refused = [](const Error& error) {
     return Error{.code = Code::invalid_input, .message = error.message + "; nothing was started"};
@@ -211,10 +230,7 @@ Result<std::string> run_key(const core::FlowDefinition& definition, const Body& 
     if (const auto done = canonicalise(input.text(), text); !done) return refused(done.error());
     return hex(sha256(text));
   }
-  const auto keys =
-      KeyTemplate::parse(definition.key, {.key = "the key of workflow '" + definition.name + "'",
-                                          .source = "the input",
-                                          .owner = "this run"});
+  const auto keys = key_template_of(definition);
   if (!keys) return refused(keys.error());
   auto key = keys->key("", "", input, {});
   if (!key) return refused(key.error());

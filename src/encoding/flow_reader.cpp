@@ -4,9 +4,10 @@
 #include <cmath>
 
 #include "core/names.h"
+#include "encoding/dot_path.h"
 #include "encoding/json_path.h"
 #include "encoding/kept_json.h"
-#include "encoding/key_template.h"
+#include "encoding/object_text.h"
 
 namespace once::encoding {
 namespace {
@@ -106,12 +107,9 @@ class ObjectFields {
     const Json* const value = of_kind(name, Json::Kind::string, "a length of time such as \"30s\"");
     if (value == nullptr) return std::nullopt;
     const auto read = duration_from(value->string());
-    if (!read) {
-      wrong(name, in_quotes(value->string()) + ": " + read.error().message);
-      return std::nullopt;
-    }
-    if (*read >= least && *read <= most) return *read;
-    wrong(name, "must be from " + duration_text(least) + " to " + duration_text(most));
+    if (read && *read >= least && *read <= most) return *read;
+    wrong(name, in_quotes(value->string()) + " is no length of time from " + duration_text(least) +
+                    " to " + duration_text(most) + ", written as 500ms, 30s, 2m, 1h30m or 7d");
     return std::nullopt;
   }
 
@@ -132,6 +130,7 @@ class DefinitionReader {
 
   ReadDefinition read(const Json& root) {
     ObjectFields fields(root, FlowPart::workflow, "", "$", findings_);
+    fields.of_kind("$schema", Json::Kind::string, "a text in quotes");
     FlowDefinition& definition = read_.definition;
     read_name(fields);
     if (const auto version = fields.whole("version", 1, std::int64_t{1} << 31))
@@ -164,13 +163,10 @@ class DefinitionReader {
   void read_key(ObjectFields& fields) {
     FlowDefinition& definition = read_.definition;
     if (const auto text = fields.text("idempotency_key")) {
-      definition.key = text->find('{') == std::string::npos ? "{" + *text + "}" : *text;
-      const auto parsed = KeyTemplate::parse(definition.key);
-      if (!parsed)
-        fields.wrong("idempotency_key", "is refused: " + parsed.error().message);
-      else if (!parsed->of_body_alone())
-        fields.wrong("idempotency_key",
-                     "is made of paths into the run's input: a start has no topic, id or headers");
+      const bool path = text->find_first_of("{}") == std::string::npos;
+      definition.key = path ? "{" + *text + "}" : *text;
+      if (const auto keys = key_template_of(definition); !keys)
+        fields.wrong("idempotency_key", "is refused: " + keys.error().message);
     }
     if (const auto word = fields.text("on_missing_key")) {
       constexpr std::string_view kWords[] = {"refuse", "run_unprotected"};
@@ -201,7 +197,9 @@ class DefinitionReader {
     // The usual cap is none of a longer wait's.
     retry.cap = std::max(retry.cap, retry.wait);
     if (const auto cap = fields.duration("cap", Duration{0}, kYear)) retry.cap = *cap;
-    if (retry.cap < retry.wait) fields.wrong("cap", "is shorter than the wait");
+    if (retry.cap < retry.wait)
+      fields.wrong("cap", "is shorter than the wait, which is " + duration_text(retry.wait) +
+                              (fields.find("wait") == nullptr ? " when none is given" : ""));
     if (const auto jitter = fields.share("jitter")) retry.jitter = *jitter;
     return retry;
   }
@@ -220,15 +218,19 @@ class DefinitionReader {
   }
 
   void use(ObjectFields& fields, std::string_view field, const std::string& text,
-           std::vector<UsedPath>& used) {
+           std::vector<UsedPath>& used, bool no_default = true) {
+    const std::string what = std::string(field) + " has the path " + quoted(text);
+    if (const auto fault = dot_path_fault(text); !fault.empty())
+      return fields.finding(what + ": " + std::string(fault));
     if (auto path = flow_path(text)) {
+      const bool deep = !path->rest.empty();
       path->rest = {};
-      used.push_back({std::string(field), text, std::move(*path)});
+      used.push_back({std::string(field), text, std::move(*path), deep, no_default});
       return;
     }
     const std::string_view root = std::string_view(text).substr(0, text.find('.'));
     const bool known = std::find(std::begin(kRoots), std::end(kRoots), root) != std::end(kRoots);
-    fields.finding(std::string(field) + " has the path " + quoted(text) +
+    fields.finding(what +
                    "; a path is input, input.PATH, steps.ID, steps.ID.PATH, errors.ID or run" +
                    (known ? "" : did_you_mean(root, kRoots, '\'')));
   }
@@ -241,11 +243,17 @@ class DefinitionReader {
     if (mapping->kind() == Json::Kind::string) {
       use(fields, name, mapping->string(), used);
     } else if (mapping->kind() == Json::Kind::object) {
+      ObjectText constants;
       for (const auto& [member, value] : mapping->members()) {
         std::string path = fields.path_of(name);
         append_path_member(member, path);
         read_member(fields, name, value, path, used);
+        if (const Json* const constant = value.member("value"))
+          constants.json(member, kept(*constant));
       }
+      if (const auto size = std::move(constants).take().size(); size > core::kMaxBody)
+        fields.wrong(name, "has constants of " + std::to_string(size) + " bytes; at most " +
+                               std::to_string(core::kMaxBody) + " (1 MiB) are allowed");
     } else {
       fields.wrong(name, "must be a path in quotes, or an object of them");
     }
@@ -260,7 +268,7 @@ class DefinitionReader {
     const bool value = fields.find("value") != nullptr;
     const bool otherwise = fields.find("default") != nullptr;
     if (from != nullptr && from->kind() == Json::Kind::string && !value)
-      return use(outer, name, from->string(), used);
+      return use(outer, name, from->string(), used, !otherwise);
     if (!value || from != nullptr || otherwise)
       fields.finding(path +
                      " must be a path in quotes, {\"value\": ...} or {\"path\": \"...\", "

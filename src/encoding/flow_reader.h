@@ -26,7 +26,9 @@ std::span<const std::string_view> fields_of(FlowPart part);
 struct UsedPath {
   std::string field;
   std::string text;
-  FlowPath path;  // its `rest` is not kept
+  FlowPath path;    // its `rest` is not kept
+  bool deep;        // it has one: it looks into the value
+  bool no_default;  // something must be there
 };
 
 // A step with the names that people wrote, before they become places.
