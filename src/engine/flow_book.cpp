@@ -257,12 +257,13 @@ Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
   if (!current || !current->record.result) return damaged("the definition of '" + key + "'");
   // What is left out, or written in another way, means the same.
   const auto there = encoding::parse_definition(current->record.result->text());
-  if (there && there->definition == given) return false;
+  if (!there) return damaged("the definition of '" + key + "'");
+  auto differs = encoding::differing({}, StoredBody::json(encoding::meaning_of(there->definition)),
+                                     {}, StoredBody::json(encoding::meaning_of(given)));
+  if (differs.empty()) return false;
   const auto last = newest(given.name);
-  return another_definition(
-      given,
-      encoding::differing({}, *current->record.result, {}, StoredBody::json(parsed.canonical)),
-      (last ? (*last)->version : given.version) + 1);
+  return another_definition(given, std::move(differs),
+                            (last ? (*last)->version : given.version) + 1);
 }
 
 Result<FlowDefinitionRef> FlowBook::definition(std::string_view name, std::uint32_t version) {
