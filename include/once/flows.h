@@ -24,7 +24,8 @@ struct FlowAdded {
   std::uint32_t version{};
   bool added{};  // false: this version was there, and means the same
   std::size_t steps{};
-  std::vector<std::string> hints{};  // what keeps its steps from running as yet
+  // What keeps its steps from running as yet, and what is allowed but perhaps not meant.
+  std::vector<std::string> hints{};
 };
 
 struct FlowInfo {
