@@ -32,6 +32,18 @@ class Definitions(FlowTest):
         self.assertIn("queue", answer.err)
         self.assertEqual("", self.ok("flow", "add", "-q", self.definition(PAYMENT, version=2)).err)
 
+    def test_what_is_perhaps_not_meant_is_hinted_at(self):
+        self.ok("queue", "add", "t", "--topic", "t.*")
+        steps = [step("charge", on_failure="refund"), {"id": "refund", "task": "t.refund"}, step("mail", "refund")]
+        file = self.definition({"name": "w", "output": "steps.charge", "steps": steps})
+        answer = self.ok("flow", "add", file)
+        self.assertIn("step 'mail': depends on 'refund', which is skipped when nothing failed", answer.err)
+        self.assertIn("output: there is nothing at 'steps.charge' when 'charge' fails", answer.err)
+        steps[2]["skip_if"] = {"path": "steps.charge", "exists": True}
+        output = {"charge": {"path": "steps.charge", "default": None}}
+        file = self.definition({"name": "w", "version": 2, "output": output, "steps": steps})
+        self.assertEqual("", self.ok("flow", "add", file).err)
+
     def test_a_version_never_changes(self):
         self.add(PAYMENT)
         other = self.definition(PAYMENT, steps=[*PAYMENT["steps"], step("more")], version=1)
