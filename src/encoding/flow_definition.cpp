@@ -22,19 +22,22 @@ std::string canonical_of(const Json& root) {
 }
 
 // A number that its field does not take is told as such: the JSON parser would have it be a string.
-Findings& unreadable(std::string_view json, const Error& error, Findings& findings) {
+Error unreadable(std::string_view json, const Error& error, std::string_view undone) {
+  Findings findings;
+  std::string name;
   const auto rounded = parse_json(json, Integers::rounded);
-  if (rounded && rounded->kind() == Json::Kind::object) read_definition(*rounded, findings);
+  if (rounded && rounded->kind() == Json::Kind::object)
+    name = read_definition(*rounded, findings).definition.name;
   if (findings.empty()) findings.add("", error.message);
-  return findings;
+  return findings.error(name, undone);
 }
 
 }  // namespace
 
 Result<ParsedDefinition> parse_definition(std::string_view json, std::string_view undone) {
-  Findings findings;
   const auto root = parse_json(json);
-  if (!root) return unreadable(json, root.error(), findings).error({}, undone);
+  if (!root) return unreadable(json, root.error(), undone);
+  Findings findings;
   if (root->kind() != Json::Kind::object) {
     findings.add("", "a definition is a JSON object");
     return findings.error({}, undone);

@@ -380,7 +380,7 @@ TEST(FlowDefinition, RefusedWorkflows) {
        R"($.idempotency_key is refused: the path 'a[0]': an index is a part of its own, as in lines.0, and a member's bracket is written \[)"},
       {R"("version":123456789012345678901)",
        "$.version must be a whole number from 1 to 2147483648"},
-      {R"("$schema":1)", "$[\"$schema\"] must be a text in quotes"},
+      {R"("$schema":1)", "$.$schema must be a text in quotes"},
       {R"("on_missing_key":"run_unprotekted")",
        R"($.on_missing_key must be "refuse" or "run_unprotected"; did you mean "run_unprotected"?)"},
       {R"("key_ttl":"soon")",
