@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "core/names.h"
-#include "encoding/step_headers.h"
 #include "engine/task_row.h"
 
 namespace once::inline v1 {
 namespace {
 
 using Kind = core::FlowEvent::Kind;
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 Time due_at(const store::Entry& entry) { return entry.published_at + entry.delay; }
 
@@ -49,12 +46,10 @@ Result<void> ActiveSteps::look_at_task(const core::FlowStep& step, RunStep& view
   if (!entry) return entry.error();
   const bool active = view.status == StepStatus::active;
   if (!*entry) return active ? look_at_start(step, view) : Result<void>{};
-  for (const Queue& queue : queues_) {
-    if (!encoding::read_step((*entry)->headers, queue.name)) continue;
-    auto row = engine::row_of(store_, **entry, queue);
-    if (!row) return row.error();
-    if (!*row) continue;
-    if (auto looked = look_at_row(**row, queue, view); !looked) return looked;
+  auto found = engine::step_row(store_, **entry, queues_);
+  if (!found) return found.error();
+  if (*found) {
+    if (auto looked = look_at_row((*found)->row, *(*found)->queue, view); !looked) return looked;
     return active && core::over(*view.task_state) ? look_at_start(step, view) : Result<void>{};
   }
   view.task_state = State::waiting;
@@ -84,7 +79,10 @@ Result<void> ActiveSteps::look_at_row(const store::Row& row, const Queue& queue,
 }
 
 Result<void> ActiveSteps::look_at_start(const core::FlowStep& step, RunStep& view) {
-  if (view.why = no_queue(step); !view.why.empty()) return {};
+  if (const auto queue = engine::queue_of(step, queues_); !queue) {
+    view.why = queue.error().message;
+    return {};
+  }
   if (step.rate) {
     const auto tried = state_.rate_retries.find(step.id);
     const std::uint32_t n = tried == state_.rate_retries.end() ? 0 : tried->second.n;
@@ -108,21 +106,6 @@ Result<void> ActiveSteps::look_at_start(const core::FlowStep& step, RunStep& vie
   if (!why) return why.error();
   view.why = std::move(*why);
   return {};
-}
-
-std::string ActiveSteps::no_queue(const core::FlowStep& step) const {
-  const auto taker = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& queue) {
-    return engine::takes(queue, step.topic);
-  });
-  const bool taken = taker != queues_.end();
-  if (step.queue.empty())
-    return taken ? "" : "no queue takes topic " + quoted(step.topic) + " as yet";
-  const Queue* const named = queue(step.queue);
-  if (named != nullptr && engine::takes(*named, step.topic)) return {};
-  return (named != nullptr
-              ? "queue " + quoted(step.queue) + " does not take topic " + quoted(step.topic)
-              : "there is no queue " + quoted(step.queue) + " as yet") +
-         (taken ? " (" + quoted(taker->name) + " takes the topic)" : "");
 }
 
 Result<std::string> ActiveSteps::waits_for_a_worker(const Queue& queue) {

@@ -33,8 +33,6 @@ class ActiveSteps {
   // A runner is to do that; when none is at work, it says so.
   Result<std::string> by_a_runner(std::string what);
   Result<std::string> waits_for_a_worker(const Queue& queue);
-  // Empty: some queue takes its task.
-  std::string no_queue(const core::FlowStep& step) const;
   const Queue* queue(std::string_view name) const;
   Result<std::uint64_t> workers(const std::string& queue);
   Found find(core::FlowEvent::Kind kind, std::uint32_t n, const core::FlowStep& step);
