@@ -79,33 +79,29 @@ Result<void> ActiveSteps::look_at_row(const store::Row& row, const Queue& queue,
 }
 
 Result<void> ActiveSteps::look_at_start(const core::FlowStep& step, RunStep& view) {
-  if (const auto queue = engine::queue_of(step, queues_); !queue) {
+  view.why = "is about to start";
+  if (view.task_state) {
+    view.why = "its task is " + std::string(to_string(*view.task_state)) +
+               "; a runner has yet to take note of it";
+  } else if (const auto queue = engine::queue_of(step, queues_); !queue) {
     view.why = queue.error().message;
     return {};
   }
-  if (step.rate) {
-    const auto tried = state_.rate_retries.find(step.id);
-    const std::uint32_t n = tried == state_.rate_retries.end() ? 0 : tried->second.n;
-    auto refused = find(Kind::rate_retry, n + 1, step);
-    if (!refused) return refused.error();
-    if (*refused) {
-      view.why = rate_text(*step.rate);
-      view.until = due_at(**refused);
-      if ((*refused)->waits_at(store_.now())) return {};
-      auto why = by_a_runner(view.why);
-      if (!why) return why.error();
-      view.why = std::move(*why);
-      return {};
-    }
+  auto refused = refusal(step);
+  if (!refused) return refused.error();
+  if (*refused) {
+    view.why = rate_text(*step.rate);
+    view.until = due_at(**refused);
+    if ((*refused)->waits_at(store_.now())) return {};
   }
-  std::string what = "is about to start";
-  if (view.task_state)
-    what = "its task is " + std::string(to_string(*view.task_state)) +
-           "; a runner has yet to take note of it";
-  auto why = by_a_runner(std::move(what));
-  if (!why) return why.error();
-  view.why = std::move(*why);
-  return {};
+  return needs_a_runner(view);
+}
+
+ActiveSteps::Found ActiveSteps::refusal(const core::FlowStep& step) {
+  if (!step.rate) return std::optional<store::Entry>{};
+  const auto tried = state_.rate_retries.find(step.id);
+  const std::uint32_t n = tried == state_.rate_retries.end() ? 0 : tried->second.n;
+  return find(Kind::rate_retry, n + 1, step);
 }
 
 Result<std::string> ActiveSteps::waits_for_a_worker(const Queue& queue) {
@@ -125,19 +121,20 @@ Result<void> ActiveSteps::look_at_wait(const core::FlowStep& step, std::uint32_t
   if (!timer) return timer.error();
   if (*timer) view.until = due_at(**timer);
   if (*timer ? (*timer)->waits_at(store_.now()) : !sleeps) return {};
-  auto why = by_a_runner(*timer ? view.why : "is about to start");
-  if (!why) return why.error();
-  view.why = std::move(*why);
-  return {};
+  if (!*timer) view.why = "is about to start";
+  return needs_a_runner(view);
 }
 
-Result<std::string> ActiveSteps::by_a_runner(std::string what) {
+Result<void> ActiveSteps::needs_a_runner(RunStep& view) {
   const Queue* const events = queue(core::kFlowQueue);
-  if (events == nullptr) return what;
-  if (events->paused) return what + ": queue " + events->name + " is paused";
+  if (events == nullptr) return {};
   const auto there = workers(events->name);
   if (!there) return there.error();
-  return *there == 0 ? what + ": no runner is at work (once flow work)" : what;
+  if (events->paused)
+    view.why += ": queue " + events->name + " is paused";
+  else if (*there == 0)
+    view.why += ": no runner is at work (once flow work)";
+  return {};
 }
 
 // --- What is asked of the store ---------------------------------------------------------------

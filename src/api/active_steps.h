@@ -30,8 +30,10 @@ class ActiveSteps {
   // Its task is not there, or is over: what is missing for it to run.
   Result<void> look_at_start(const core::FlowStep& step, RunStep& view);
   Result<void> look_at_wait(const core::FlowStep& step, std::uint32_t n, RunStep& view);
-  // A runner is to do that; when none is at work, it says so.
-  Result<std::string> by_a_runner(std::string what);
+  // The event that tries a start again which its rate refused; none: it was not refused.
+  Found refusal(const core::FlowStep& step);
+  // It is a runner's turn: when none is at work, it says so.
+  Result<void> needs_a_runner(RunStep& view);
   Result<std::string> waits_for_a_worker(const Queue& queue);
   const Queue* queue(std::string_view name) const;
   Result<std::uint64_t> workers(const std::string& queue);
