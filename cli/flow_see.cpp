@@ -21,6 +21,10 @@ namespace {
 constexpr Duration kLookAtRun{200};
 constexpr Duration kLookAtRuns{1000};  // a store may have to read all of them
 
+const std::string kEndOfWatch =
+    "With --watch the exit status says how the run ended: 0 completed, 1 failed or\n"
+    "cancelled.\n";
+
 struct RunsOptions {
   std::optional<std::string> workflow{}, key{}, state{};
   std::optional<Time> since{};
@@ -416,8 +420,8 @@ void add_runs(CLI::App& flow, Session& session) {
   add_text(*app, "--workflow", options->workflow, "NAME",
            "Only of this workflow; NAME@VERSION: of that version");
   add_text(*app, "--key", options->key, "KEY",
-           "Only with this key, as KEY and --json show it. With\n--workflow the run that has it; "
-           "else all that had it");
+           "Only with this key, as --json shows it. With --workflow\n"
+           "the run that has it or had it last, else all that did");
   add_text(*app, "--state", options->state, "STATE",
            "Only running, waiting, completed, failed or\ncancelled ones");
   add_moment(*app, "--since", options->since, "Only started since then; 2h: two hours ago");
@@ -437,12 +441,11 @@ void add_show(CLI::App& flow, Session& session) {
              "As it stood when the log had reached this sequence\n(once flow events lists them)");
   add_flag(*app, "--watch", options->watch, "Show what changes, until the run has ended");
   add_example(*app,
-              "An active step shows how its task stands: running, retrying, in_doubt, waiting.\n"
-              "With --watch the exit status says how the run ended: 0 completed, 1 failed or\n"
-              "cancelled.\n"
-              "\n"
-              "Example:\n"
-              "  once flow show payment-01kq3v8c7d5e6f9g0h1j2k3m4n --watch");
+              "An active step shows how its task stands: running, retrying, in_doubt, waiting.\n" +
+                  kEndOfWatch +
+                  "\n"
+                  "Example:\n"
+                  "  once flow show payment-01kq3v8c7d5e6f9g0h1j2k3m4n --watch");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return show(session, *options); };
   });
@@ -453,11 +456,9 @@ void add_events(CLI::App& flow, Session& session) {
   auto options = std::make_shared<EventsOptions>();
   add_needed(*app, "RUN", options->run, "The run's id");
   add_flag(*app, "--watch", options->watch, "Go on with what happens, until the run has ended");
-  add_example(*app,
-              "With --watch the exit status says how the run ended: 0 completed, 1 failed or\n"
-              "cancelled.\n"
-              "\n"
-              "Example:\n  once flow events payment-01kq3v8c7d5e6f9g0h1j2k3m4n --json");
+  add_example(*app, kEndOfWatch +
+                        "\n"
+                        "Example:\n  once flow events payment-01kq3v8c7d5e6f9g0h1j2k3m4n --json");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return events(session, *options); };
   });
@@ -470,13 +471,11 @@ void add_graph(CLI::App& flow, Session& session) {
              "A workflow's name (its newest version), or a run's id");
   add_flag(*app, "--dot", options->dot, "For Graphviz, in the language DOT");
   add_flag(*app, "--watch", options->watch, "Draw a run anew as it changes, until it has ended");
-  add_example(*app,
-              "With --watch the exit status says how the run ended: 0 completed, 1 failed or\n"
-              "cancelled.\n"
-              "\n"
-              "Example:\n"
-              "  once flow graph payment\n"
-              "  once flow graph payment --dot | dot -Tsvg > payment.svg");
+  add_example(*app, kEndOfWatch +
+                        "\n"
+                        "Example:\n"
+                        "  once flow graph payment\n"
+                        "  once flow graph payment --dot | dot -Tsvg > payment.svg");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return graph(session, *options); };
   });
