@@ -161,7 +161,7 @@ void add_signal(CLI::App& flow, Session& session) {
               "The first of a name counts.\n"
               "\n"
               "Example:\n"
-              "  once flow signal payment-01k5x bank_settled '{\"amount\":500}' --id transfer-93");
+              "  once flow signal RUN bank_settled '{\"amount\":500}' --id transfer-93");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return signal(session, *options); };
   });
@@ -178,8 +178,8 @@ void add_approve(CLI::App& flow, Session& session) {
               "The first verdict stands: the other one after it is exit status 3.\n"
               "\n"
               "Example:\n"
-              "  once flow approve payment-01k5x review --reason 'goods are in stock'\n"
-              "  once flow approve payment-01k5x review --reject --reason 'out of stock'");
+              "  once flow approve RUN review --reason 'goods are in stock'\n"
+              "  once flow approve RUN review --reject --reason 'out of stock'");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return approve(session, *options); };
   });
@@ -208,13 +208,13 @@ void add_flow_control(CLI::App& flow, Session& session) {
           "A run that failed is closed: it ages like one that ended, and cannot be retried.\n"
           "\n"
           "Example:\n"
-          "  once flow cancel payment-01k5x --reason 'ordered by mistake'",
+          "  once flow cancel RUN --reason 'ordered by mistake'",
           cancel);
   add_act(flow, session, "retry", "Let a run that failed go on with the steps that failed",
           "Steps that are completed stay so.\n"
           "\n"
           "Example:\n"
-          "  once flow retry payment-01k5x --reason 'the card is unlocked'",
+          "  once flow retry RUN --reason 'the card is unlocked'",
           retry);
 }
 

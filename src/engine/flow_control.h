@@ -30,6 +30,8 @@ class FlowControl {
     FlowDefinitionRef definition{};
   };
   Result<Known> find(std::string_view run);
+  // Who had a run retried, and why, by the headers of the event; empty: they do not say.
+  static By said_in(const std::map<std::string, std::string>& headers);
 
  private:
   static Error no_run(std::string_view run);

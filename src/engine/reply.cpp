@@ -39,9 +39,10 @@ void say(core::FlowEvent& event, const core::Record& record, const store::Addres
       event.outcome = core::StepOutcome::cancelled;
       event.error = encoding::readable(record.reason);
       return;
-    default:
-      return fails(event,
-                   record.error.empty() ? record.reason : record.reason + ": " + record.error);
+    default: {
+      const std::string error = core::last_error(record);
+      return fails(event, error.empty() ? record.reason : record.reason + ": " + error);
+    }
   }
 }
 
