@@ -228,10 +228,10 @@ Result<std::vector<RunInfo>> Flows::runs(const RunFilter& filter, const RunInfo*
 Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
   auto definition = book.definition(state.workflow, state.version);
   if (!definition) return definition.error();
-  auto whole = book.whole(state);
-  if (!whole) return whole.error();
+  auto judged = book.with_judged_outputs(**definition, state);
+  if (!judged) return judged.error();
   RunInfo info =
-      info_of(**definition, *whole, core::stand(**definition, *whole, encoding::judge()));
+      info_of(**definition, *judged, core::stand(**definition, *judged, encoding::judge()));
   if (info.state != RunPhase::running && info.state != RunPhase::waiting) return info;
   const auto in = gates.admitted(**definition, state.run);
   if (!in) return in.error();
@@ -242,7 +242,7 @@ Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
 }
 
 Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> at) const {
-  auto known = impl_->control.find(run);
+  auto known = impl_->control.find(run, engine::FlowControl::Outputs::all);
   if (!known) return known.error();
   const core::FlowDefinition& definition = *known->definition;
   core::RunState state = std::move(known->run.state);
@@ -290,7 +290,7 @@ Result<void> Flows::Impl::look_at_tasks(const core::RunState& state, RunView& vi
 }
 
 Result<std::vector<RunEvent>> Flows::events(std::string_view run) const {
-  auto known = impl_->control.find(run);
+  auto known = impl_->control.find(run, engine::FlowControl::Outputs::all);
   if (!known) return known.error();
   EventList list(known->run.state);
   for (const core::FlowStep& step : known->definition->steps) {

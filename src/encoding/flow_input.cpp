@@ -210,10 +210,11 @@ Result<std::string> run_key(const core::FlowDefinition& definition, const Body& 
     if (const auto done = canonicalise(input.text(), text); !done) return refused(done.error());
     return hex(sha256(text));
   }
-  const auto keys =
-      KeyTemplate::parse(definition.key, {.key = "the key of workflow '" + definition.name + "'",
-                                          .source = "the input",
-                                          .owner = "this run"});
+  const auto keys = KeyTemplate::parse(definition.key,
+                                       {.key = "the key of workflow '" + definition.name + "'",
+                                        .source = "the input",
+                                        .owner = "this run"},
+                                       NullIs::missing);
   if (!keys) return refused(keys.error());
   auto key = keys->key("", "", input, {});
   if (!key) return refused(key.error());
