@@ -7,6 +7,8 @@
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "encoding/json.h"
+#include "encoding/step_headers.h"
+#include "engine/flow_book.h"
 #include "engine/task_row.h"
 
 namespace once::inline v1 {
@@ -107,6 +109,7 @@ class Control {
                    .message = named(id_, queue_) +
                               " can't be retried: " + target->row.stored->record.reason +
                               ". Publish it anew under an id and key of its own, or drop it."};
+    if (auto heard = check_run(*target); !heard) return heard;
     if (order.kind == core::Order::Kind::complete_step)
       if (auto known = check_step(*target, order.step); !known) return known;
     order.nonce = nonce();
@@ -191,6 +194,23 @@ class Control {
                    .message = "queue '" + queue.name + "' does not have the task '" +
                               std::string(id_) + "'"};
     return std::move(**row);
+  }
+
+  // The step of a run that is over for good has no one to hear how it ended.
+  Result<void> check_run(const Target& target) const {
+    if (!target.queue.stream.empty()) return {};
+    const auto step = encoding::read_step(target.row.entry.headers, target.queue.name);
+    if (!step) return {};
+    const auto run = engine::FlowBook(*zone_.store, *zone_.scheduler).run(step->run);
+    if (!run) return run.error();
+    if (*run && !core::over_for_good((*run)->state)) return {};
+    const std::string how =
+        *run ? std::string(core::to_string(core::end_of((*run)->state)->outcome)) : "forgotten";
+    return Error{.code = Code::wrong_state,
+                 .message = named(id_, queue_) + " is a step of run '" + step->run +
+                            "', which is " + how +
+                            ": the run would not hear of it; nothing was changed. It can be "
+                            "dropped"};
   }
 
   Result<void> check_step(const Target& target, std::string_view name) const {

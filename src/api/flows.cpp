@@ -50,6 +50,21 @@ Result<void> check_queue_of(const core::FlowDefinition& definition, const core::
   return {};
 }
 
+// A key must not be forgotten before its time.
+Result<void> fits_retention(store::Store& store, const core::FlowDefinition& definition,
+                            const std::string& what_was_done) {
+  const auto ages = store.retention();
+  if (!ages) return ages.error();
+  if (definition.key_ttl <= ages->records) return {};
+  return Error{.code = Code::invalid_input,
+               .message = "workflow " + quoted(definition.name) + ": key_ttl " +
+                          duration_text(definition.key_ttl) +
+                          " is longer than the zone keeps records (" +
+                          duration_text(ages->records) + "); " + what_was_done +
+                          ": keep them as long with 'once retention --records " +
+                          duration_text(definition.key_ttl) + "'"};
+}
+
 std::string detail_of(const core::FlowStep& step) {
   switch (step.kind) {
     case core::FlowStep::Kind::task: return step.topic;
@@ -97,16 +112,14 @@ Result<FlowAdded> Flows::add(std::string_view json) {
     auto ok = check_queue_of(definition, step, *queues, answer.hints);
     if (!ok) return ok.error();
   }
-  const auto ages = impl_->zone->store->retention();
-  if (!ages) return ages.error();
-  if (definition.key_ttl > ages->records)
-    return not_added(definition, "key_ttl " + duration_text(definition.key_ttl) +
-                                     " is longer than the zone keeps records (" +
-                                     duration_text(ages->records) +
-                                     "): see 'once retention --records'");
+  if (auto ok = fits_retention(*impl_->zone->store, definition, "nothing was added"); !ok)
+    return ok.error();
   if (auto made = impl_->book.make_queues(); !made) return made.error();
   auto added = impl_->book.add(*parsed);
   if (!added) return added.error();
+  // Somebody may have shortened it meanwhile. Of the two who write, at least one sees the other.
+  if (auto ok = fits_retention(*impl_->zone->store, definition, "it was added all the same"); !ok)
+    return ok.error();
   answer.added = *added;
   return answer;
 }

@@ -283,11 +283,11 @@ Result<void> Flows::Impl::add_run(const core::RunState& state, NewestRuns& newes
 Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
   auto definition = book.definition(state.workflow, state.version);
   if (!definition) return definition.error();
-  auto whole = book.whole(state);
-  if (!whole) return whole.error();
+  auto judged = book.with_judged_outputs(**definition, state);
+  if (!judged) return judged.error();
   RunInfo info =
-      info_of(**definition, *whole, core::stand(**definition, *whole, encoding::judge()));
-  const auto kept_out = held(**definition, *whole);
+      info_of(**definition, *judged, core::stand(**definition, *judged, encoding::judge()));
+  const auto kept_out = held(**definition, *judged);
   if (!kept_out) return kept_out.error();
   if (*kept_out) hold(info, **definition);
   return info;
@@ -307,7 +307,7 @@ Result<bool> Flows::Impl::held(const core::FlowDefinition& definition,
 }
 
 Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> at) const {
-  auto known = impl_->control.find(run);
+  auto known = impl_->control.find(run, engine::FlowControl::Outputs::all);
   if (!known) return known.error();
   const core::FlowDefinition& definition = *known->definition;
   core::RunState state = std::move(known->run.state);
@@ -339,7 +339,7 @@ Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> a
 }
 
 Result<std::vector<RunEvent>> Flows::events(std::string_view run) const {
-  auto known = impl_->control.find(run);
+  auto known = impl_->control.find(run, engine::FlowControl::Outputs::all);
   if (!known) return known.error();
   EventList list(known->run.state);
   for (const core::FlowStep& step : known->definition->steps) {

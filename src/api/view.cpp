@@ -7,6 +7,7 @@
 #include "core/names.h"
 #include "encoding/digest.h"
 #include "encoding/key_template.h"
+#include "encoding/step_headers.h"
 #include "engine/task_row.h"
 
 namespace once::inline v1 {
@@ -31,6 +32,15 @@ std::string seconds(Duration duration) {
   const auto ms = std::max<Duration::rep>(duration.count(), 0);
   if (ms < 1000) return std::to_string(ms) + "ms";
   return std::to_string((ms + 500) / 1000) + "s";
+}
+
+std::string next_of_dead(const store::Row& row) {
+  if (row.own)
+    return "nothing: it is a dead letter; publish it anew under an id and key of its own";
+  if (const auto step = encoding::read_step(row.entry.headers, row.queue))
+    return "nothing: it is a dead letter, a step of run " + step->run + "; 'once flow retry " +
+           step->run + "' runs it again once the run has failed";
+  return "nothing: it is a dead letter; 'once dead retry' runs it again";
 }
 
 std::string next_of(const store::Row& row, core::StoreTime now) {
@@ -58,10 +68,7 @@ std::string next_of(const store::Row& row, core::StoreTime now) {
                  "', 'retry' or 'drop'";
       return "held until a person decides: 'once doubt complete', 'retry' or 'drop'";
     case State::completed: return "nothing: it is done";
-    case State::dead:
-      return row.own
-                 ? "nothing: it is a dead letter; publish it anew under an id and key of its own"
-                 : "nothing: it is a dead letter; 'once dead retry' runs it again";
+    case State::dead: return next_of_dead(row);
     case State::cancelled: return "nothing: it is cancelled";
     case State::duplicate: return "nothing: another task with the same key stands for it";
   }

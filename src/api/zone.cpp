@@ -1,10 +1,13 @@
 // The public face of a zone: publishing, queues, retention.
 #include "once/zone.h"
 
+#include <algorithm>
+
 #include "api/open_store.h"
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "encoding/key_template.h"
+#include "engine/flow_book.h"
 #include "engine/housekeeper.h"
 
 namespace once::inline v1 {
@@ -81,7 +84,33 @@ Result<void> Zone::set_retention(const Retention& ages) {
     if (age < Duration{0} || age > kLongest)
       return Error{.code = Code::invalid_input,
                    .message = "a retention must be between 0 and 100 years; nothing was changed"};
-  return impl_->store->set_retention(ages);
+  const auto before = impl_->store->retention();
+  if (!before) return before.error();
+  if (ages.records >= before->records) return impl_->store->set_retention(ages);
+  if (auto ok = impl_->outlives_keys(ages); !ok) return ok;
+  if (auto set = impl_->store->set_retention(ages); !set) return set;
+  // A workflow may have been added meanwhile. Of the two who write, at least one sees the other.
+  if (auto ok = impl_->outlives_keys(ages); !ok) {
+    if (auto undone = impl_->store->set_retention(*before); !undone) return undone;
+    return ok;
+  }
+  return {};
+}
+
+Result<void> Zone::Impl::outlives_keys(const Retention& ages) const {
+  const auto all = engine::FlowBook(*store, *scheduler).definitions();
+  if (!all) return all.error();
+  const auto longest = std::max_element(all->begin(), all->end(), [](const auto& a, const auto& b) {
+    return a->key_ttl < b->key_ttl;
+  });
+  if (longest == all->end() || ages.records >= (*longest)->key_ttl) return {};
+  return Error{.code = Code::invalid_input,
+               .message = "workflow '" + (*longest)->name + "' (version " +
+                          std::to_string((*longest)->version) + ") has key_ttl " +
+                          duration_text((*longest)->key_ttl) + ": with records of " +
+                          duration_text(ages.records) +
+                          " a key would be forgotten before its time, and a second run let in; "
+                          "nothing was changed"};
 }
 
 Result<Retired> Zone::retire() {

@@ -27,6 +27,8 @@ struct Zone::Impl {
 
   // The queue's definition, or not_found with what to do.
   Result<Queue> queue(std::string_view name) const;
+  // Refuses ages under which the key of a run would be forgotten before its time.
+  Result<void> outlives_keys(const Retention& ages) const;
   // How the task stands in a queue on a stream of others', where it is named STREAM:SEQUENCE or by its
   // key, as it is or as the header or member that it is made of; none: the queue does not have it. `unclaimed`: look for one without a record,
   // too, which reads the stream.

@@ -200,12 +200,13 @@ core::Judge judge() {
 }
 
 Result<KeyTemplate> key_template_of(const core::FlowDefinition& definition) {
-  auto keys =
-      KeyTemplate::parse(definition.key, {.key = "the key of workflow '" + definition.name + "'",
-                                          .source = "the input",
-                                          .owner = "this run",
-                                          .all = "every run",
-                                          .paths_only = true});
+  auto keys = KeyTemplate::parse(definition.key,
+                                 {.key = "the key of workflow '" + definition.name + "'",
+                                  .source = "the input",
+                                  .owner = "this run",
+                                  .all = "every run",
+                                  .paths_only = true},
+                                 NullIs::missing);
   if (!keys) return keys;
   for (const std::string_view path : keys->paths()) {
     const std::string_view fault = path.starts_with("input.")

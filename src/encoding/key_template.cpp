@@ -76,9 +76,10 @@ std::optional<std::string> unreadable(std::string_view text) {
 
 }  // namespace
 
-Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words) {
+Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, NullIs null) {
   KeyTemplate result;
   result.words_ = std::move(words);
+  result.null_ = null;
   if (text.empty()) return result;
   if (const auto why = unreadable(text)) return refused(text, *why);
 
@@ -208,12 +209,17 @@ Result<void> KeyTemplate::append_path(const Part& part, const Json& root, std::s
   };
   const Json* const value = at(root, part.text);
   if (value == nullptr) return fail("there is nothing");
+  const auto not_a = [&](std::string_view what) {
+    return fail("there is " + std::string(what) + ", not a string, number, true" +
+                (null_ == NullIs::missing ? " or false," : ", false or null,"));
+  };
   switch (value->kind()) {
-    case Json::Kind::object:
-      return fail("there is an object, not a string, number, true, false or null,");
-    case Json::Kind::array:
-      return fail("there is an array, not a string, number, true, false or null,");
+    case Json::Kind::object: return not_a("an object");
+    case Json::Kind::array: return not_a("an array");
     case Json::Kind::string: append_string(value->string(), key); return {};
+    case Json::Kind::null:
+      if (null_ == NullIs::missing) return not_a("null");
+      [[fallthrough]];
     default:
       key += '=';
       for (const char c : canonical(*value)) {

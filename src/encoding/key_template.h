@@ -14,6 +14,7 @@
 // header, or an empty key is an error that names it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@
 namespace once::encoding {
 
 class Json;
+
+// Whether null is a value like others, or the same as none at all.
+enum class NullIs : std::uint8_t { value, missing };
 
 // What errors call the key, what it is taken from, and whose it is.
 struct KeyWords {
@@ -38,7 +42,8 @@ struct KeyWords {
 class KeyTemplate {
  public:
   // An empty text is the template that gives the id.
-  static Result<KeyTemplate> parse(std::string_view text, KeyWords words = {});
+  static Result<KeyTemplate> parse(std::string_view text, KeyWords words = {},
+                                   NullIs null = NullIs::value);
 
   bool is_id() const { return parts_.empty(); }
   std::vector<std::string_view> paths() const;
@@ -60,6 +65,7 @@ class KeyTemplate {
 
   std::vector<Part> parts_;
   KeyWords words_;
+  NullIs null_ = NullIs::value;
   std::string separators_;  // characters that values would contain, but for this template
 };
 

@@ -441,21 +441,6 @@ Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core
   return gates_.leave(definition, state.run);
 }
 
-Result<bool> FlowActs::handled(const std::string& id) {
-  auto entry = store_.find(id);
-  if (!entry) return entry.error();
-  auto known = queues();
-  if (!known) return known.error();
-  if (!*entry) return true;
-  for (const Queue& queue : *known) {
-    if (queue.name != core::kFlowQueue) continue;
-    auto row = row_of(store_, **entry, queue);
-    if (!row) return row.error();
-    return *row && (*row)->stored && core::settled((*row)->stored->record.state);
-  }
-  return false;
-}
-
 // One that takes its topic may have come since they were read.
 Result<FlowActs::Queues> FlowActs::queues_for(const core::FlowStep& step) {
   auto known = queues();

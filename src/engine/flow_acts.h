@@ -29,8 +29,6 @@ class FlowActs {
   // `gated`: what starts passes the gates; what a timer ends began long ago. Any thread.
   Result<void> perform(const core::FlowDefinition& definition, const core::RunState& state,
                        std::vector<core::FlowAction> actions, bool gated);
-  // Whether the event of that id is done with, or forgotten.
-  Result<bool> handled(const std::string& id);
 
  private:
   class Batch;

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "core/names.h"
+#include "core/words.h"
 #include "encoding/digest.h"
+#include "encoding/flow_input.h"
 #include "encoding/flow_state.h"
 #include "encoding/object_reader.h"
 #include "encoding/object_text.h"
@@ -58,14 +60,6 @@ Error damaged(const std::string& what) {
           .message = what +
                      " cannot be read: it was damaged, or written by a newer version of "
                      "once; nothing was done"};
-}
-
-Error no_workflow(std::string_view name, std::optional<std::uint32_t> version) {
-  return {.code = Code::not_found,
-          .message = "there is no workflow '" + std::string(name) + "'" +
-                     (version ? " of version " + std::to_string(*version) : "") +
-                     "; add it with 'once flow add FILE', 'once flow list' shows those that are "
-                     "there"};
 }
 
 Result<KnownRun> run_of(const std::string& run, const core::Stored& stored) {
@@ -239,6 +233,9 @@ Result<void> FlowBook::make_queues() {
   return {};
 }
 
+// It ages like the key of a run that ended.
+StartKey nobodys_key() { return {.version = 1, .ended = core::StoreTime{}}; }
+
 // --- Definitions ------------------------------------------------------------------------------
 
 Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
@@ -267,9 +264,24 @@ Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
 }
 
 Result<FlowDefinitionRef> FlowBook::definition(std::string_view name, std::uint32_t version) {
+  if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
   auto known = definition(encoding::definition_key(name, version));
   if (!known && known.error().code == Code::not_found) return no_workflow(name, version);
   return known;
+}
+
+Error FlowBook::no_workflow(std::string_view name, std::optional<std::uint32_t> version) {
+  std::vector<std::string_view> names;
+  const auto all = definitions();
+  if (all)
+    for (const FlowDefinitionRef& each : *all) names.push_back(each->name);
+  const auto meant = core::nearest(name, names);
+  return {.code = Code::not_found,
+          .message = "there is no workflow '" + std::string(name) + "'" +
+                     (version ? " of version " + std::to_string(*version) : "") +
+                     (meant && *meant != name ? "; did you mean '" + std::string(*meant) + "'?"
+                                              : "; add it with 'once flow add FILE',") +
+                     " 'once flow list' shows those that are there"};
 }
 
 // Once read it is known for ever: a definition does not change.
@@ -281,7 +293,8 @@ Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
   }
   const auto stored = get(at(core::kFlowsLedger, key));
   if (!stored) return stored.error();
-  if (!*stored) return no_workflow(key, {});
+  if (!*stored)
+    return Error{.code = Code::not_found, .message = "there is no workflow '" + key + "'"};
   const auto& json = (*stored)->record.result;
   auto parsed = encoding::parse_definition(json ? json->text() : "");
   if (!parsed) return damaged("the definition of '" + key + "'");
@@ -291,6 +304,7 @@ Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
 }
 
 Result<FlowDefinitionRef> FlowBook::newest(std::string_view name) {
+  if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
   const Moment now = scheduler_.now();
   {
     const std::lock_guard lock(mutex_);
@@ -477,6 +491,14 @@ Result<core::RunState> FlowBook::with_outputs(core::RunState state,
                                               const std::set<std::string>& steps) {
   return fill_in(std::move(state),
                  [&](std::string_view step) { return steps.contains(std::string(step)); });
+}
+
+Result<core::RunState> FlowBook::with_judged_outputs(const core::FlowDefinition& definition,
+                                                     core::RunState state) {
+  std::set<std::string> looked_at;
+  for (const core::FlowStep& step : definition.steps)
+    if (!step.skip_if.empty()) encoding::add_steps_of(step.skip_if, looked_at);
+  return with_outputs(std::move(state), looked_at);
 }
 
 // Of a run that is over an output may be forgotten a little before its facts are.

@@ -40,12 +40,14 @@ struct KnownRun {
 
 // Which run a key has.
 struct StartKey {
-  std::string run{};
+  std::string run{};  // empty: none, it was given back
   std::uint32_t version{};
   std::string input{};                     // canonical JSON
   std::optional<core::StoreTime> ended{};  // when its run ended; none: it goes on
   core::Revision revision{};
 };
+
+StartKey nobodys_key();
 
 // A key whose run has not ended.
 struct OpenStart {
@@ -84,7 +86,7 @@ class FlowBook {
   // False: this version is there, and means the same. Another definition under this name and version is a
   // conflict: definitions do not change.
   Result<bool> add(const encoding::ParsedDefinition& parsed);
-  // Code::not_found: there is none.
+  // Code::not_found: there is none; Code::invalid_input: there can be none of that name.
   Result<FlowDefinitionRef> definition(std::string_view name, std::uint32_t version);
   // The highest version. What another process added may be overlooked for a second.
   Result<FlowDefinitionRef> newest(std::string_view name);
@@ -119,6 +121,9 @@ class FlowBook {
   // The facts with the outputs that lie elsewhere: all, or those of these steps.
   Result<core::RunState> whole(core::RunState state);
   Result<core::RunState> with_outputs(core::RunState state, const std::set<std::string>& steps);
+  // Those that conditions look at: enough to say how its steps stand.
+  Result<core::RunState> with_judged_outputs(const core::FlowDefinition& definition,
+                                             core::RunState state);
   // What lies elsewhere ages from now on.
   Result<void> settle_values(const core::RunState& state);
   Result<void> settle_value(std::string_view key);
@@ -148,6 +153,7 @@ class FlowBook {
   void remember(const core::RunState& state, const core::Stored& stored);
   Result<FlowDefinitionRef> definition(const std::string& key);
   Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
+  Error no_workflow(std::string_view name, std::optional<std::uint32_t> version);
 
   store::Store& store_;
   Scheduler& scheduler_;

@@ -9,6 +9,7 @@
 #include "encoding/kept_json.h"
 #include "encoding/object_text.h"
 #include "encoding/utf8.h"
+#include "engine/find_run.h"
 
 namespace once::engine {
 namespace {
@@ -92,24 +93,23 @@ Error other_signal(const core::FlowEvent& given, core::Sequence sequence) {
 
 }  // namespace
 
-Result<FlowControl::Known> FlowControl::find(std::string_view run) {
-  auto known = book_.run(run);
+Result<FlowControl::Known> FlowControl::find(std::string_view run, Outputs outputs) {
+  if (const auto ok = core::check_id(run); !ok)
+    return Error{.code = ok.error().code,
+                 .message = "no run can be called so: " + ok.error().message};
+  auto known = find_run(book_, log_, run);
   if (!known) return known.error();
-  Known found;
-  if (*known) {
-    found.run = std::move(**known);
-  } else {
-    auto started = log_.find(std::string(run) + ".started");
-    if (!started) return started.error();
-    if (!*started) return no_run(run);
-    core::fold(found.run.state, **started);
-  }
-  auto definition = book_.definition(found.run.state.workflow, found.run.state.version);
+  if (!*known) return no_run(run);
+  Known found{.run = std::move(**known)};
+  core::RunState& state = found.run.state;
+  auto definition = book_.definition(state.workflow, state.version);
   if (!definition) return definition.error();
   found.definition = std::move(*definition);
-  auto whole = book_.whole(std::move(found.run.state));
-  if (!whole) return whole.error();
-  found.run.state = std::move(*whole);
+  auto filled = outputs == Outputs::all
+                    ? book_.whole(std::move(state))
+                    : book_.with_judged_outputs(*found.definition, std::move(state));
+  if (!filled) return filled.error();
+  state = std::move(*filled);
   return found;
 }
 
@@ -123,8 +123,8 @@ By FlowControl::said_in(const std::map<std::string, std::string>& headers) {
 
 Error FlowControl::no_run(std::string_view run) {
   return {.code = Code::not_found,
-          .message = "there is no run " + quoted(run) + "; 'once flow runs' shows those that are " +
-                     "there"};
+          .message = "there is no run " + quoted(run) +
+                     ", or it is over and forgotten; 'once flow runs' shows those that are there"};
 }
 
 Result<Signalled> FlowControl::signal(std::string_view run, std::string_view name, const Body& body,
@@ -202,9 +202,11 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
                        }));
   const core::StepStanding standing =
       core::stand(definition, state, encoding::judge()).steps[*index];
+  const auto said = book_.with_outputs(state, {std::string(step)});
+  if (!said) return said.error();
   core::FlowEvent event = core::event_in(state, Kind::step, std::max<std::uint32_t>(standing.n, 1));
   event.step = step;
-  if (const auto last = core::counted_fact(state, step); last.fact != nullptr) {
+  if (const auto last = core::counted_fact(*said, step); last.fact != nullptr) {
     event.outcome = last.fact->outcome;
     event.value = last.fact->value;
     event.error = last.fact->error;

@@ -24,12 +24,13 @@ class FlowControl {
   Result<void> cancel(std::string_view run, const By& by);
   Result<std::vector<std::string>> retry(std::string_view run, const By& by);
 
-  // A run with the outputs that lie elsewhere, and its definition; Code::not_found.
   struct Known {
     KnownRun run{};
     FlowDefinitionRef definition{};
   };
-  Result<Known> find(std::string_view run);
+  enum class Outputs { judged, all };  // of those that lie elsewhere; there may be many
+  // A run and its definition; Code::not_found: also when it is forgotten.
+  Result<Known> find(std::string_view run, Outputs outputs = Outputs::judged);
   // Who had a run retried, and why, by the headers of the event; empty: they do not say.
   static By said_in(const std::map<std::string, std::string>& headers);
 

@@ -1,8 +1,10 @@
 #include "engine/flow_log.h"
 
+#include "core/names.h"
 #include "encoding/digest.h"
 #include "encoding/flow_event.h"
 #include "engine/append.h"
+#include "engine/task_row.h"
 
 namespace once::engine {
 namespace {
@@ -72,6 +74,16 @@ Result<std::optional<core::FlowEvent>> FlowLog::find(std::string_view id) {
                                       (*entry)->sequence, (*entry)->published_at);
   if (!event) return event.error();
   return std::optional<core::FlowEvent>(std::move(*event));
+}
+
+Result<bool> FlowLog::handled(std::string_view id) {
+  auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) return true;
+  auto row = row_at(store_, (*entry)->sequence, {.name = std::string(core::kFlowQueue)});
+  if (!row) return row.error();
+  if (!*row) return !(*entry)->body;  // what is done with loses its body before its record
+  return (*row)->stored && core::settled((*row)->stored->record.state);
 }
 
 }  // namespace once::engine

@@ -32,6 +32,8 @@ class FlowLog {
 
   // The event that is in the log under that id; none: there is none, or its body is retired.
   Result<std::optional<core::FlowEvent>> find(std::string_view id);
+  // Whether the event of that id is done with, or forgotten.
+  Result<bool> handled(std::string_view id);
 
  private:
   store::Store& store_;

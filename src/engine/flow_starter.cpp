@@ -49,7 +49,7 @@ Result<std::string> kept_input(const Body& input) {
 }
 
 Error other_input(const core::FlowDefinition& definition, const std::string& key,
-                  const StartKey& known, const std::string& input) {
+                  const StartKey& known, const std::string& input, const std::string& way_on) {
   auto conflict = std::make_shared<Conflict>();
   conflict->id = known.run;
   conflict->key = key;
@@ -59,8 +59,15 @@ Error other_input(const core::FlowDefinition& definition, const std::string& key
   for (const std::string& path : *conflict->differs) where += (where.empty() ? "" : ", ") + path;
   return {.code = Code::conflicting_duplicate,
           .message = "the key '" + key + "' of workflow '" + definition.name + "' has run '" +
-                     known.run + "' with another input (" + where + "); nothing was started",
+                     known.run + "' with another input (" + where + "); nothing was started" +
+                     way_on,
           .conflict = std::move(conflict)};
+}
+
+// It would be refused the next time, too, whoever asks.
+bool refused_for_good(const Error& error) {
+  return !error.in_doubt && !error.retryable &&
+         (error.code == Code::too_large || error.code == Code::invalid_input);
 }
 
 core::FlowEvent started_event(std::string run, std::string workflow, std::uint32_t version,
@@ -117,7 +124,7 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
   if (!begun) {
     // The key stands for the run: somebody begins it sooner or later.
     Error error = begun.error();
-    error.in_doubt = error.in_doubt || has_key;
+    error.in_doubt = error.in_doubt || (has_key && !refused_for_good(error));
     return error;
   }
   return given;
@@ -137,13 +144,13 @@ Result<RunStarted> FlowStarter::claim(const core::FlowDefinition& definition,
     expected = {};
     if (!written->current) continue;  // it was forgotten meanwhile
     const StartKey& known = *written->current;
-    if (known.ended && store_.now() >= *known.ended + definition.key_ttl) {
+    if (known.run.empty() || (known.ended && store_.now() >= *known.ended + definition.key_ttl)) {
       expected = known.revision;
       continue;
     }
     if (known.input == input)
       return RunStarted{.run = known.run, .duplicate = true, .version = known.version};
-    return other_input(definition, key, known, input);
+    return other_input(definition, key, known, input, way_on(known));
   }
   return Error{.code = Code::store_unavailable,
                .message = "others keep writing the key '" + key + "' of workflow '" +
@@ -160,14 +167,16 @@ Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
     if (*known) return {};
   }
   auto appended = log_.append(FlowLog::entry_of(started));
-  if (!appended) return appended.error();
+  if (!appended)
+    return refused_for_good(appended.error()) ? give_back(started, appended.error())
+                                              : Result<void>(appended.error());
   if (appended->verdict == core::AppendVerdict::conflict)
     return Error{.code = Code::failed,
                  .message = "the id '" + core::event_id(started) +
                             "' has other content in the log: run '" + started.run +
                             "' cannot begin. Start it with --unique, and see 'once inspect'"};
   // One that was there has its event handled, or waiting to be.
-  if (appended->verdict == core::AppendVerdict::duplicate) return {};
+  if (appended->verdict == core::AppendVerdict::duplicate) return settle_forgotten(started);
   started.sequence = appended->sequence;
   started.at = store_.wall();
   core::RunState state;
@@ -176,6 +185,43 @@ Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
   // one will.
   static_cast<void>(book_.write(state, {}));
   return {};
+}
+
+Result<void> FlowStarter::give_back(const core::FlowEvent& started, const Error& refused) {
+  const auto there = log_.find(core::event_id(started));
+  if (!there) return there.error();
+  if (*there) return {};
+  Error error{.code = refused.code,
+              .message = "run '" + started.run + "' of workflow '" + started.workflow +
+                         "' cannot begin: " + refused.message + "; nothing was started"};
+  if (!started.key) return error;
+  const auto known = book_.key(started.workflow, *started.key);
+  if (!known) return known.error();
+  if (!*known || (*known)->run != started.run) return error;
+  // Somebody else may have found the key and given it back; what counts is that it is free.
+  if (auto freed = book_.write(started.workflow, *started.key, nobodys_key(), (*known)->revision);
+      !freed)
+    return freed.error();
+  return error;
+}
+
+Result<void> FlowStarter::settle_forgotten(const core::FlowEvent& started) {
+  if (!started.key) return {};
+  const auto handled = log_.handled(core::event_id(started));
+  if (!handled) return handled.error();
+  if (!*handled) return {};
+  core::RunState state;
+  core::fold(state, started);
+  return book_.settle_key(state);
+}
+
+std::string FlowStarter::way_on(const StartKey& known) {
+  if (!known.ended) return {};
+  const auto run = book_.run(known.run);
+  if (!run || !*run) return {};
+  const core::EndFact* const end = core::end_of((*run)->state);
+  if (end == nullptr || core::over_for_good((*run)->state)) return {};
+  return ": that run has failed, and 'once flow retry " + known.run + "' lets it go on";
 }
 
 Result<void> FlowStarter::finish_starts(const std::function<bool()>& ended) {

@@ -6,6 +6,8 @@
 //   nothing is written    nothing was done
 //   the key record        the next start of this key appends `started`; the runners look, too
 //   `started`             the first runner makes the run's record
+//
+// A key whose run can never begin is given back.
 #pragma once
 
 #include <functional>
@@ -46,6 +48,14 @@ class FlowStarter {
                            const std::string& input);
   // `look`: somebody else may have begun it.
   Result<void> begin(core::FlowEvent started, bool look);
+  // The store takes no such `started`, from nobody. Unless the run had begun before: an error that says
+  // so, once the key is free.
+  Result<void> give_back(const core::FlowEvent& started, const Error& refused);
+  // A run that had begun before has no record: a runner is to make it, or it is forgotten, and who
+  // handled its end died over the key.
+  Result<void> settle_forgotten(const core::FlowEvent& started);
+  // What a key's run can be made to do, when it has another input.
+  std::string way_on(const StartKey& known);
   std::string new_run(std::string_view workflow);
 
   store::Store& store_;

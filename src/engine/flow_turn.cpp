@@ -2,6 +2,7 @@
 
 #include "encoding/flow_event.h"
 #include "encoding/flow_input.h"
+#include "engine/find_run.h"
 
 namespace once::engine {
 namespace {
@@ -32,7 +33,7 @@ Result<void> FlowTurn::take(core::FlowEvent event) {
     if (!known) {
       auto found = find(event);
       if (!found) return found.error();
-      if (!*found) return {};
+      if (!*found) return end_forgotten(event);
       known = std::move(*found);
     }
     core::RunState& state = known->state;
@@ -65,23 +66,24 @@ Result<void> FlowTurn::take(core::FlowEvent event) {
 }
 
 Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
+  if (event.kind != Kind::started) return find_run(book_, log_, event.run);
   auto known = book_.run(event.run);
   if (!known || *known) return known;
   KnownRun begun;
-  if (event.kind == Kind::started) {
-    core::fold(begun.state, event);
-    return std::optional(std::move(begun));
-  }
-  const std::string id = event.run + ".started";
-  auto started = log_.find(id);
-  if (!started) return started.error();
-  if (!*started) return std::optional<KnownRun>{};
-  // Its record is made before that event is done with: where that is, it is there now, or forgotten.
-  auto handled = acts_.handled(id);
-  if (!handled) return handled.error();
-  if (*handled) return book_.run(event.run);
-  core::fold(begun.state, **started);
+  core::fold(begun.state, event);
   return std::optional(std::move(begun));
+}
+
+// Who handled its end may have died over it. Where the log has lost the start, too, nobody knows the key
+// by the run; the starter finds it by the key.
+Result<void> FlowTurn::end_forgotten(const core::FlowEvent& event) {
+  if (event.kind != Kind::ended) return {};
+  auto started = log_.find(event.run + ".started");
+  if (!started) return started.error();
+  if (!*started) return {};
+  core::RunState state;
+  core::fold(state, **started);
+  return book_.settle_key(state);
 }
 
 Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core::FlowEvent& event) {
@@ -122,10 +124,7 @@ Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::R
   // kept: filled in, they do not tell any more which output lies elsewhere.
   if ((event.kind == Kind::ended || event.elsewhere) && core::over_for_good(state))
     if (auto settled = book_.settle_values(state); !settled) return settled;
-  std::set<std::string> looked_at;
-  for (const core::FlowStep& step : definition.steps)
-    if (!step.skip_if.empty()) encoding::add_steps_of(step.skip_if, looked_at);
-  auto judged = book_.with_outputs(state, looked_at);
+  auto judged = book_.with_judged_outputs(definition, state);
   if (!judged) return judged.error();
   auto done =
       acts_.perform(definition, *judged, core::plan(definition, *judged, event, encoding::judge()),

@@ -20,6 +20,8 @@ class FlowTurn {
   Result<void> take(core::FlowEvent event);
   // What the run is known to be; none: it is forgotten.
   Result<std::optional<KnownRun>> find(const core::FlowEvent& event);
+  // An event of a run that is forgotten: its key ages, however it came to that.
+  Result<void> end_forgotten(const core::FlowEvent& event);
   // A large output is fetched from where it is, and put where it stays as long as the run.
   Result<void> place_value(const core::FlowDefinition& definition, core::FlowEvent& event);
   Result<void> act(const core::FlowDefinition& definition, const core::RunState& state,

@@ -233,6 +233,63 @@ TEST_P(FlowControlContract, ARetryRunsAHandlerOfFailureOnlyWhenThereIsOneAgain) 
   EXPECT_EQ(phase(run), RunPhase::completed);
 }
 
+// --- By hand --------------------------------------------------------------------------------
+
+TEST_P(FlowControlContract, ADeadStepOfARunThatIsOverForGoodIsNotRunAgain) {
+  add_flow(R"({"id":"a","task":"do.a","on_failure":"tell"},{"id":"tell","task":"do.tell"})");
+  does["a"] = dies;
+  const std::string run = start();
+  settle();
+  ASSERT_EQ(phase(run), RunPhase::completed) << "the failure was handled";
+  ASSERT_EQ(task_state(run, "a"), State::dead);
+  ran.clear();
+  const auto refused = zone.retry(run + ".a", "q", by);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::wrong_state);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("a step of run '" + run + "', which is completed"));
+  EXPECT_THAT(refused.error().message, HasSubstr("nothing was changed"));
+  settle();
+  EXPECT_THAT(ran, IsEmpty());
+  zone.drop(run + ".a", "q", by).value();
+}
+
+TEST_P(FlowControlContract, ADoubtfulStepOfACancelledRunIsNotRunAgain) {
+  zone.add({.name = "careful", .topic = "see.*", .in_doubt = InDoubt::hold}).value();
+  add_flow(R"({"id":"a","task":"see.a"})");
+  const std::string run = start();
+  handle_events();
+  does["a"] = [](Context&) { return Outcome::in_doubt("who knows"); };
+  EXPECT_TRUE(work("careful"));
+  ASSERT_EQ(task_state(run, "a"), State::in_doubt);
+  flows.cancel(run, by).value();
+  settle();
+  ran.clear();
+  if (task_state(run, "a") == State::in_doubt)
+    EXPECT_THAT(zone.retry(run + ".a", "careful", by).error().message,
+                HasSubstr("which is cancelled"));
+  EXPECT_EQ(zone.retry(run + ".a", "careful", by).error().code, Code::wrong_state);
+  EXPECT_FALSE(work("careful"));
+  EXPECT_THAT(ran, IsEmpty());
+}
+
+TEST_P(FlowControlContract, ADeadStepOfARunThatHasFailedIsRunAgainAndTheRunHearsOfIt) {
+  add_flow(kTwo);
+  does["a"] = dies;
+  const std::string run = start();
+  settle();
+  EXPECT_THAT(zone.inspect(run + ".a").value().queues.at(0).next,
+              HasSubstr("once flow retry " + run));
+  does.clear();
+  zone.retry(run + ".a", "q", by).value();
+  settle();
+  EXPECT_EQ(status(run, "a"), StepStatus::completed);
+  EXPECT_THAT(flows.retry(run, by).value(), IsEmpty()) << "nothing is left that failed";
+  settle();
+  EXPECT_THAT(ran, ElementsAre("a", "a", "b"));
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
 // --- Held back ------------------------------------------------------------------------------
 
 TEST_P(FlowControlContract, AStartAboveTheRateOfAStepIsTriedAgainLater) {

@@ -80,6 +80,44 @@ TEST_P(FlowStartContract, AnInputWithoutTheKeyMakesARunOfItsOwnWhereThatIsWanted
   EXPECT_THAT(ran, SizeIs(3));
 }
 
+TEST_P(FlowStartContract, NullIsNoKey) {
+  add_flow(kOne, kByOrder);
+  const auto refused = try_start(R"({"order":{"id":null}})");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::invalid_input);
+  EXPECT_THAT(refused.error().message, HasSubstr("there is null"));
+  EXPECT_EQ(runs(), 0U);
+  add_flow(kOne, R"("version":2,"idempotency_key":"order.id","on_missing_key":"run_unprotected")");
+  EXPECT_TRUE(try_start(R"({"order":{"id":null}})", {.version = 2}).value().run !=
+              try_start(R"({"order":{"id":null}})", {.version = 2}).value().run);
+}
+
+TEST_P(FlowStartContract, ANameThatIsNoneIsRefusedAndOneThatIsNearlyRightIsSuggested) {
+  flows.add(R"({"name":"payment","steps":[{"id":"a","task":"do.a"}]})").value();
+  for (const char* name : {"", "a b", "payment@1"}) {
+    EXPECT_EQ(flows.start(name, json("{}")).error().code, Code::invalid_input) << name;
+    EXPECT_EQ(flows.definition(name).error().code, Code::invalid_input) << name;
+    EXPECT_EQ(flows.definition(name, 1).error().code, Code::invalid_input) << name;
+  }
+  EXPECT_EQ(flows.show("").error().code, Code::invalid_input);
+  EXPECT_EQ(flows.events("").error().code, Code::invalid_input);
+  EXPECT_EQ(flows.wait("", 1s).error().code, Code::invalid_input);
+  EXPECT_EQ(flows.signal("", "go", {}, "1").error().code, Code::invalid_input);
+  EXPECT_EQ(flows.approve("", "a", true, by).error().code, Code::invalid_input);
+  EXPECT_EQ(flows.cancel("", by).error().code, Code::invalid_input);
+  EXPECT_EQ(flows.retry("", by).error().code, Code::invalid_input);
+
+  const auto unknown = flows.start("paymnt", json("{}"));
+  EXPECT_EQ(unknown.error().code, Code::not_found);
+  EXPECT_THAT(unknown.error().message, HasSubstr("did you mean 'payment'?"));
+  EXPECT_THAT(flows.definition("paymnt", 1).error().message, HasSubstr("'payment'?"));
+  EXPECT_THAT(flows.start("elsewhere", json("{}")).error().message, HasSubstr("flow add"));
+  EXPECT_THAT(flows.definition("payment", 7).error().message,
+              ::testing::Not(HasSubstr("did you mean")))
+      << "it is the version that is not there";
+  EXPECT_EQ(runs(), 0U);
+}
+
 TEST_P(FlowStartContract, WithoutAKeyTheSameInputIsTheSameRun) {
   add_flow(kOne);
   EXPECT_TRUE(starts(R"({"a":1,"b":2})"));
@@ -138,6 +176,65 @@ TEST_P(FlowStartContract, TheTimeOfAKeyIsTheWorkflows) {
   const auto longer = R"("version":2,"key_ttl":")" + duration_text(records + 1h) + '"';
   EXPECT_EQ(flows.add(workflow(kGo, longer)).error().code, Code::invalid_input)
       << "the key would be forgotten before";
+}
+
+TEST_P(FlowStartContract, RecordsAreKeptAsLongAsAnyKey) {
+  add_flow(kGo, R"("key_ttl":"3h")");
+  add_flow(kGo, R"("version":2,"key_ttl":"1h")");
+  Retention ages = zone.retention().value();
+  const Retention before = ages;
+  ages.records = 3h - 1ms;
+  const auto refused = zone.set_retention(ages);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::invalid_input);
+  EXPECT_THAT(refused.error().message, HasSubstr("workflow 'w' (version 1)"));
+  EXPECT_THAT(refused.error().message, HasSubstr("nothing was changed"));
+  EXPECT_EQ(zone.retention().value(), before);
+  ages = {.bodies = 1h, .records = 3h, .ids = 1h};
+  zone.set_retention(ages).value();
+
+  const std::string run = start();
+  settle();
+  finish(run);
+  pass(3h - 1min);
+  zone.retire().value();
+  EXPECT_FALSE(starts("{}"));
+}
+
+// Of a workflow that is added and a retention that is shortened at the same moment one hears of the
+// other, whoever comes second.
+TEST_P(FlowStartContract, AKeyIsNotForgottenForARace) {
+  for (int hours = 10; hours < 14; ++hours) {
+    Retention ages = zone.retention().value();
+    ages.records = 100h;
+    zone.set_retention(ages).value();
+    ages.records = hours * 1h + 30min;
+    bool added = false;
+    bool shortened = false;
+    at_once(2, [&](int thread) {
+      if (thread == 0)
+        shortened = static_cast<bool>(zone.set_retention(ages));
+      else
+        added = static_cast<bool>(
+            flows.add(workflow(kGo, R"("version":)" + std::to_string(hours) + R"(,"key_ttl":")" +
+                                        std::to_string(hours + 1) + "h\"")));
+    });
+    EXPECT_FALSE(added && shortened);
+    if (!added) return;  // every later one would be longer still
+  }
+}
+
+TEST_P(FlowStartContract, AConflictWithARunThatFailedSaysHowItGoesOn) {
+  add_flow(kOne, kByOrder);
+  const std::string run = try_start(R"({"order":{"id":7}})").value().run;
+  const auto other = R"({"order":{"id":7},"n":1})";
+  does["a"] = [](Context&) { return Outcome::dead("no"); };
+  EXPECT_THAT(try_start(other).error().message, ::testing::Not(HasSubstr("flow retry")));
+  settle();
+  EXPECT_THAT(try_start(other).error().message, HasSubstr("once flow retry " + run));
+  flows.cancel(run, by).value();
+  settle();
+  EXPECT_THAT(try_start(other).error().message, ::testing::Not(HasSubstr("flow retry")));
 }
 
 TEST_P(FlowStartContract, AFailedRunIsFinishedAndARetriedOneGoesOn) {
@@ -206,6 +303,26 @@ TEST_P(FlowStartContract, OfManyInputsUnderOneKeyOneWinsAndTheOthersHearWhich) {
   EXPECT_EQ(won, 1);
   EXPECT_THAT(told, ::testing::Each(told[0]));
   EXPECT_EQ(runs(), 1U);
+}
+
+using FlowStartTooLargeContract = FlowStartContract;
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FlowStartTooLargeContract);
+INSTANTIATE_TEST_SUITE_P(SmallMessages, FlowStartTooLargeContract,
+                         ::testing::ValuesIn(stores_of_small_messages()),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST_P(FlowStartTooLargeContract, ARunThatTheStoreCannotTakeLeavesItsKeyFree) {
+  add_flow(kOne, kByOrder);
+  const auto refused =
+      try_start(R"({"order":{"id":7},"text":")" + std::string(100'000, 'x') + "\"}");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::too_large);
+  EXPECT_FALSE(refused.error().in_doubt);
+  EXPECT_THAT(refused.error().message, HasSubstr("nothing was started"));
+  EXPECT_EQ(runs(), 0U);
+  EXPECT_TRUE(starts(R"({"order":{"id":7}})"));
+  settle();
+  EXPECT_THAT(ran, SizeIs(1));
 }
 
 }  // namespace

@@ -185,6 +185,24 @@ class FlowRetentionContract : public FlowZone {
 };
 ONCE_FOR_EVERY_STORE(FlowRetentionContract);
 
+// The log still has how it began.
+TEST_P(FlowRetentionContract, AForgottenRunIsNotTakenForOneThatHasJustBegun) {
+  zone.set_retention({.bodies = 240h, .records = 24h, .ids = 240h}).value();
+  add_flow(kGoThenA);
+  const std::string run = start();
+  EXPECT_EQ(phase(run), RunPhase::running) << "no runner has come yet";
+  flows.signal(run, "go", {}, "1").value();
+  settle();
+  pass(25h);
+  zone.retire().value();
+  ASSERT_TRUE(impl->store->find(run + ".started").value()->body);
+  EXPECT_EQ(flows.show(run).error().code, Code::not_found);
+  EXPECT_THAT(flows.show(run).error().message, HasSubstr("forgotten"));
+  EXPECT_EQ(flows.wait(run, 1min).error().code, Code::not_found);
+  EXPECT_EQ(flows.signal(run, "go", {}, "2").error().code, Code::not_found);
+  EXPECT_EQ(flows.cancel(run, by).error().code, Code::not_found);
+}
+
 TEST_P(FlowRetentionContract, ARunThatWaitsLongerThanTheLogRemembersGoesOn) {
   add_flow(R"({"id":"a","task":"do.a"},{"id":"go","signal":"go","depends_on":["a"]},)"
            R"({"id":"b","task":"do.b","depends_on":["go","big"],
