@@ -1,6 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """once flow: workflows are added, started, driven and steered, and each says what was and was not done."""
 
+import fcntl
 import http.client
 import json
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from flow_command import ORDER, PAYMENT, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
+from once_command import NATS, waits_for_a_flock  # noqa: E402
 from prometheus import Metrics  # noqa: E402
 
 class Definitions(FlowTest):
@@ -95,13 +97,13 @@ class Starting(FlowTest):
         self.assertRegex(first.out, r"\Arun payment-[0-9a-z]+ started\n\Z")
         run = first.out.split()[1]
         again = self.ok("flow", "start", "payment", ORDER)
-        self.assertRegex(again.out, rf"\Arun {run} has this key since \S+ and is \w+ \(duplicate\)")
-        self.assertEqual({"run": run, "duplicate": True}, self.ok("flow", "start", "payment", ORDER, "--json").line)
+        self.assertRegex(again.out, rf"\Arun {run} of version 1 has this key since \S+ and is \w+ \(duplicate\); --unique")
+        self.assertEqual({"run": run, "duplicate": True, "version": 1}, self.ok("flow", "start", "payment", ORDER, "--json").line)
         (self.folder / "order.json").write_text(ORDER)
         self.assertEqual(run, self.begin("payment@1", "@order.json"))
         self.assertEqual(run, self.ok("flow", "start", "payment", "-", "--json", stdin=ORDER).line["run"])
         other = self.ok("flow", "start", "payment", ORDER.replace("17", "18"), "--json")
-        self.members(["run", "duplicate"], other)
+        self.members(["run", "duplicate", "version"], other)
         self.assertFalse(other.line["duplicate"])
         unique = self.ok("flow", "start", "payment", ORDER, "--unique", "--json").line
         self.assertEqual(3, len({run, other.line["run"], unique["run"]}))
@@ -150,16 +152,138 @@ class Starting(FlowTest):
         self.add(PAYMENT, on_missing_key="run_unprotected")
         self.assertNotEqual(self.begin("payment", "{}"), self.begin("payment", "{}"))
 
-    def test_waiting_that_runs_out(self):
+    def test_a_run_stays_on_its_version_and_a_duplicate_says_so(self):
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        self.add(PAYMENT, version=2)
+        for name in ["payment", "payment@2"]:
+            answer = self.ok("flow", "start", name, ORDER, "--json").line
+            self.assertEqual({"run": run, "duplicate": True, "version": 1}, answer)
+            self.assertIn(f"run {run} of version 1 has this key", self.ok("flow", "start", name, ORDER).out)
+        other = ORDER.replace("17", "18")
+        self.assertEqual(2, self.ok("flow", "start", "payment", other, "--json").line["version"])
+
+    def test_a_bare_id_for_scripts(self):
+        self.add(SIGNALLED)
+        answer = self.ok("flow", "start", "-q", "signalled")
+        self.assertRegex(answer.out, r"\Asignalled-[0-9a-z]+\n\Z")
+        run = answer.out.strip()
+        self.assertEqual(answer.out, self.ok("flow", "start", "-q", "signalled").out)
+        self.ok("flow", "signal", run, "paid", "--id", "a")
+        self.drive()
+        waited = self.ok("flow", "start", "-q", "signalled", "--wait")
+        self.assertEqual((answer.out, ""), (waited.out, waited.err))
+
+    def test_a_duplicate_of_a_run_that_failed_says_how_it_goes_on(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        self.assertNotIn("retry", self.ok("flow", "start", "review", '{"paper":1}').out)
+        self.ok("flow", "approve", run, "read", "--reject")
+        self.drive()
+        self.assertIn(f"once flow retry {run}", self.ok("flow", "start", "review", '{"paper":1}').out)
+
+
+class Waiting(FlowTest):
+    def test_until_a_run_is_completed(self):
+        self.add(SIGNALLED)
+        run = self.begin("signalled")
+        waiting = self.start("flow", "wait", run, "--json", "-q")
+        self.ok("flow", "signal", run, "paid", "5", "--id", "a")
+        self.drive()
+        out, err = waiting.communicate(timeout=60)
+        self.assertEqual((0, b""), (waiting.returncode, err))
+        self.assertEqual(self.show(run), json.loads(out))
+        shown = self.ok("flow", "show", run).out
+        self.assertEqual(shown, self.ok("flow", "wait", run).out)
+        self.assertEqual(f"run {run} of version 1", self.ok("flow", "start", "signalled", "--wait").out.partition(" has")[0])
+        self.assertTrue(self.ok("flow", "start", "signalled", "--wait").out.endswith("\n" + shown))
+        quiet = self.ok("flow", "wait", run, "-q")
+        self.assertEqual(("", ""), (quiet.out, quiet.err))
+
+    def test_a_run_that_failed_or_is_cancelled(self):
+        self.add(REVIEW)
+        failed, cancelled = self.begin("review", '{"paper":1}'), self.begin("review", '{"paper":2}')
+        self.ok("flow", "approve", failed, "read", "--reject", "--reason", "too long")
+        self.ok("flow", "cancel", cancelled)
+        self.drive()
+        answer = self.once("flow", "wait", failed)
+        self.assertEqual((1, self.ok("flow", "show", failed).out), (answer.code, answer.out))
+        for part in [f"run {failed} has failed", "too long", f"once flow retry {failed}"]:
+            self.assertIn(part, answer.err)
+        for command in [["flow", "wait", failed], ["flow", "start", "review", '{"paper":1}', "--wait"]]:
+            answer = self.once(*command, "--json")
+            self.assertEqual(1, answer.code)
+            self.assertEqual((failed, "failed"), (answer.lines[-1]["run"], answer.lines[-1]["error"]))
+        answer = self.once("flow", "wait", cancelled)
+        self.assertEqual(1, answer.code)
+        self.assertIn(f"run {cancelled} is cancelled", answer.err)
+        self.assertNotIn("retry", answer.err)
+
+    def test_a_run_that_ran_out_of_time_is_not_said_to_go_on(self):
+        self.add(SIGNALLED, timeout="1ms")
+        run = self.begin("signalled")
+        self.drive()
+        answer = self.once("flow", "wait", run)
+        self.assertEqual(1, answer.code)
+        self.assertIn("not finished within", answer.err)
+        self.assertNotIn("retry", answer.err)
+
+    def test_that_runs_out(self):
         self.add(REVIEW)
         answer = self.once("flow", "start", "review", '{"paper":1}', "--wait=1ms", "--json")
         self.assertEqual(7, answer.code, answer.err)
         started, trouble = answer.lines
         self.assertFalse(started["duplicate"])
-        self.assertEqual(("timed_out", True), (trouble["error"], trouble["retryable"]))
-        self.assertIn(started["run"], trouble["message"])
-        message = self.refused(7, "flow", "start", "review", '{"paper":1}', "--wait=1ms")
-        self.assertIn(f"once flow show {started['run']} --watch", message)
+        self.assertEqual(["run", "error", "message", "retryable", "in_doubt"], list(trouble))
+        self.assertEqual((run, "timed_out", True), tuple(trouble[name] for name in ("run", "error", "retryable")))
+        for command in [["flow", "start", "review", '{"paper":1}', "--wait=1ms"], ["flow", "wait", run, "--timeout", "1ms"]]:
+            message = self.refused(7, *command)
+            for part in [f"run {run}", "at read", "no runner is at work: once flow work", f"once flow wait {run}"]:
+                self.assertIn(part, message)
+        runner = self.start("flow", "work", "-q")
+        self.until(self.runner_is_at_work, "a runner", 60)
+        message = self.refused(7, "flow", "wait", run, "--timeout", "0")
+        self.assertIn("it goes on", message)
+        self.assertNotIn("runner", message)
+        self.ok("queue", "pause", "once-flow")
+        message = self.refused(7, "flow", "wait", run, "--timeout", "0")
+        self.assertIn("runs are paused: once queue resume once-flow", message)
+        runner.send_signal(signal.SIGTERM)
+        self.assertEqual(0, runner.wait(60))
+
+    def runner_is_at_work(self):
+        return any(queue.get("queue") == "once-flow" and queue["workers"] for queue in self.ok("status", "--json").lines)
+
+    def test_without_a_runner_says_so_and_goes_on(self):
+        self.add(SIGNALLED)
+        run = self.begin("signalled")
+        waiting = self.start("flow", "wait", run)
+        self.assertEqual(b"once: no runner is at work: once flow work\n", waiting.stderr.readline())
+        self.ok("flow", "signal", run, "paid", "--id", "a")
+        self.drive()
+        self.assertEqual(0, waiting.wait(60))
+
+    def test_what_is_no_run(self):
+        self.add(SIGNALLED)
+        self.assertIn("signalled-nobody", self.refused(6, "flow", "wait", "signalled-nobody"))
+
+    def test_commands_for_tasks_point_to_those_for_runs(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        self.assertIn(f"once flow wait {run}", self.refused(6, "wait", run))
+        for phase in ["waiting", "failed"]:
+            with self.subTest(phase=phase):
+                for command, instead in [
+                    (["cancel"], "cancel"), (["dead", "retry"], "retry"), (["dead", "drop"], "cancel"),
+                    (["dead", "show"], "show"), (["doubt", "complete"], "show"),
+                ]:  # fmt: skip
+                    message = self.refused(1, *command, run)
+                    self.assertIn(f"is a run of a workflow, not a task (once flow {instead} {run})", message)
+                self.assertIn(f"once flow wait {run}", self.refused(6, "wait", run, "--timeout", "0"))
+                self.assertEqual(phase, self.show(run)["state"])
+            if phase == "waiting":
+                self.ok("flow", "approve", run, "read", "--reject")
+                self.drive()
 
 
 class Steering(FlowTest):
@@ -217,6 +341,7 @@ class Steering(FlowTest):
         self.assertIn("ann: too long", self.refused(3, "flow", "approve", run, "read"))
         answer = self.once("flow", "start", "review", '{"paper":1}', "--wait", "--json")
         self.assertEqual(1, answer.code)
+        run = started["run"]
         self.assertEqual(["failed", "failed"], [answer.lines[1]["state"], answer.lines[2]["error"]])
 
     def test_what_cannot_be_approved(self):
