@@ -8,6 +8,7 @@
 
 #include "cli/flow.h"
 #include "cli/flow_graph.h"
+#include "cli/flow_name.h"
 #include "cli/flow_print.h"
 #include "cli/json_line.h"
 #include "cli/options.h"
@@ -328,9 +329,11 @@ struct Drawn {
 };
 
 Result<Drawn> find_graph(const Flows& flows, const std::string& name) {
-  auto flow = flows.definition(name);
+  const auto wanted = flow_name_from(name);
+  if (!wanted) return wanted.error();
+  auto flow = flows.definition(wanted->name, wanted->version);
   if (flow) return Drawn{.flow = std::move(*flow)};
-  if (flow.error().code != Code::not_found) return flow.error();
+  if (flow.error().code != Code::not_found || wanted->version > 0) return flow.error();
   auto run = flows.show(name);
   if (!run && run.error().code == Code::not_found) {
     return Error{.code = Code::not_found,
@@ -407,7 +410,7 @@ void add_graph(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "graph", "Draw a workflow, or a run with how its steps stand");
   auto options = std::make_shared<GraphOptions>();
   add_needed(*app, "NAME|RUN", options->name,
-             "A workflow's name (its newest version), or a run's id");
+             "A workflow (NAME: its newest version, or NAME@VERSION), or a run's id");
   add_flag(*app, "--dot", options->dot, "For Graphviz, in the language DOT");
   add_example(*app,
               "Example:\n"

@@ -14,6 +14,11 @@ from flow_command import ORDER, PAYMENT, REVIEW, SIGNALLED, FlowTest, step  # no
 from once_command import NATS, waits_for_a_flock  # noqa: E402
 from prometheus import Metrics  # noqa: E402
 
+
+# Two things are wrong with it.
+BROKEN = {"name": "broken", "steps": [step("charge"), step("b", "chagre"), step("twice"), step("twice")]}
+
+
 class Definitions(FlowTest):
     def test_add(self):
         self.ok("queue", "add", "pay", "--topic", "pay.>")
@@ -61,8 +66,65 @@ class Definitions(FlowTest):
         for text in ["", "{", "[]", "7", '{"name":"w"'] :
             with self.subTest(text=text):
                 self.assertIn("nothing was added", self.refused(2, "flow", "add", "-", stdin=text))
-        self.assertIn("missing.json", self.refused(2, "flow", "add", "missing.json"))
+        message = self.refused(2, "flow", "add", "missing.json")
+        self.assertIn("missing.json", message)
+        self.assertIn("nothing was added", message)
         self.assertFalse((self.folder / "once.db").exists(), "a mistake leaves nothing behind")
+
+    def test_a_check_needs_no_store_and_tells_everything(self):
+        good, bad = self.definition(PAYMENT), self.definition(BROKEN)
+        answer = self.ok("flow", "add", "--check", good)
+        self.assertEqual("payment.json: workflow payment version 1 is sound: 2 steps\n", answer.out)
+        self.assertEqual("", answer.err)
+        message = self.refused(2, "flow", "add", "--check", bad)
+        for part in ["broken.json: ", "'chagre'", "'twice'", "nothing was added"]:
+            self.assertIn(part, message)
+        answer = self.once("flow", "add", "--check", bad, good, "missing.json", "--json")
+        self.assertEqual(2, answer.code)
+        wrong, sound, missing = answer.lines
+        self.assertEqual({"file": good, "workflow": "payment", "version": 1, "steps": 2}, sound)
+        self.assertEqual(["file", "error", "message", "retryable", "in_doubt"], list(wrong))
+        self.assertEqual([(bad, "invalid_input"), ("missing.json", "invalid_input")],
+                         [(line["file"], line["error"]) for line in (wrong, missing)])  # fmt: skip
+        self.assertEqual(2, self.once("flow", "add", "--check", "-", stdin="{").code)
+        self.assertEqual({good, bad}, {path.name for path in self.folder.iterdir()})
+        self.assertIn("FILE", self.refused(2, "flow", "add", "--check"))
+
+    def test_a_file_that_is_refused_does_not_stop_the_others(self):
+        files = [self.definition(definition) for definition in (PAYMENT, BROKEN, SIGNALLED)]
+        answer = self.once("flow", "add", "-q", *files)
+        self.assertEqual(2, answer.code)
+        self.assertEqual("workflow payment version 1: 2 steps\nworkflow signalled version 1: 1 step\n", answer.out)
+        self.assertRegex(answer.err, r"\Aonce: broken\.json: [^\n]+\n\Z")
+
+    @unittest.skipIf(NATS, "about files")
+    def test_what_makes_a_database_is_told(self):
+        self.assertIn("adds a queue or a workflow or publishes", self.refused(5, "flow", "list"))
+
+    def test_a_definition_comes_back_as_it_was_added(self):
+        self.add({"$schema": "https://once.dev/workflow.schema.json", **PAYMENT})
+        self.add(PAYMENT, version=2, timeout="2h")
+        answer = self.ok("flow", "export", "payment@1")
+        self.assertEqual(PAYMENT, answer.line)
+        self.assertEqual(answer.out, self.ok("flow", "export", "payment@1", "--json").out)
+        self.assertIn("is there already", self.ok("flow", "add", "-", stdin=answer.out).out)
+        newest = self.ok("flow", "export", "payment")
+        self.assertEqual({**PAYMENT, "version": 2, "timeout": "2h"}, newest.line)
+        self.begin_anew()
+        self.ok("flow", "add", "-q", "-", stdin=newest.out)
+        self.assertEqual(newest.out, self.ok("flow", "export", "payment@2").out)
+        self.assertIn("payment", self.refused(6, "flow", "export", "payment@1"))
+        self.assertIn("paymnet", self.refused(6, "flow", "export", "paymnet"))
+        self.assertIn('"x"', self.refused(2, "flow", "export", "payment@x"))
+
+    def test_a_version_can_be_drawn(self):
+        self.add(PAYMENT)
+        self.add(PAYMENT, version=2, output="steps.charge", steps=PAYMENT["steps"][:1])
+        steps = {name: len(self.ok("flow", "graph", name, "--json").line["steps"])
+                 for name in ("payment", "payment@1", "payment@2")}  # fmt: skip
+        self.assertEqual({"payment": 1, "payment@1": 2, "payment@2": 1}, steps)
+        self.assertIn("version 3", self.refused(6, "flow", "graph", "payment@3"))
+        self.refused(2, "flow", "graph", "payment@x")
 
     def test_list(self):
         self.add(SIGNALLED)
@@ -233,6 +295,7 @@ class Waiting(FlowTest):
         answer = self.once("flow", "start", "review", '{"paper":1}', "--wait=1ms", "--json")
         self.assertEqual(7, answer.code, answer.err)
         started, trouble = answer.lines
+        run = started["run"]
         self.assertFalse(started["duplicate"])
         self.assertEqual(["run", "error", "message", "retryable", "in_doubt"], list(trouble))
         self.assertEqual((run, "timed_out", True), tuple(trouble[name] for name in ("run", "error", "retryable")))
@@ -341,7 +404,6 @@ class Steering(FlowTest):
         self.assertIn("ann: too long", self.refused(3, "flow", "approve", run, "read"))
         answer = self.once("flow", "start", "review", '{"paper":1}', "--wait", "--json")
         self.assertEqual(1, answer.code)
-        run = started["run"]
         self.assertEqual(["failed", "failed"], [answer.lines[1]["state"], answer.lines[2]["error"]])
 
     def test_what_cannot_be_approved(self):
