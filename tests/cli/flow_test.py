@@ -357,9 +357,10 @@ class Steering(FlowTest):
         self.assertEqual(f"signal paid is with run {run}\n", self.ok(*send).out)
         self.assertIn("was there already", self.ok(*send).out)
         answer = self.ok(*send, "--json")
-        self.members(["run", "signal", "id", "duplicate", "sequence"], answer)
+        self.members(["run", "signal", "id", "duplicate", "sequence", "counts"], answer)
         self.assertEqual(
-            (run, "paid", "transfer-1", True), tuple(answer.line[name] for name in ("run", "signal", "id", "duplicate"))
+            (run, "paid", "transfer-1", True, "transfer-1"),
+            tuple(answer.line[name] for name in ("run", "signal", "id", "duplicate", "counts")),
         )
         message = self.refused(3, "flow", "signal", run, "paid", "6", "--id", "transfer-1")
         self.assertIn("transfer-1", message)
@@ -369,6 +370,23 @@ class Steering(FlowTest):
         self.assertEqual({"cents": 5}, ended["steps"][0]["output"])
         self.assertIn(run, self.refused(1, "flow", "signal", run, "paid", "--id", "transfer-2"))
 
+    def test_the_first_signal_of_a_name_counts(self):
+        self.add(SIGNALLED, steps=[{"id": "paid", "signal": "paid"}, {"id": "sent", "signal": "sent"}])
+        run = self.begin("signalled")
+        runner = self.start("flow", "work", "-q", "--until-empty")
+        self.ok("flow", "signal", run, "paid", "1", "--id", "transfer-1")
+        self.until(lambda: self.show(run)["steps"][0]["state"] == "completed", "the first signal", 60)
+        for duplicate in [False, True]:
+            answer = self.ok("flow", "signal", run, "paid", "2", "--id", "transfer-2", "--json").line
+            self.assertEqual(("transfer-1", duplicate), (answer["counts"], answer["duplicate"]))
+        self.assertEqual(
+            f"run {run} has signal paid already (id transfer-1): the first counts, this one changes nothing\n",
+            self.ok("flow", "signal", run, "paid", "--id", "transfer-3").out,
+        )
+        self.assertEqual(1, self.show(run)["steps"][0]["output"])
+        self.ok("flow", "signal", run, "sent", "--id", "a")
+        self.assertEqual(0, runner.wait(60))
+
     def test_what_cannot_be_signalled(self):
         self.add(SIGNALLED)
         run = self.begin("signalled")
@@ -376,6 +394,8 @@ class Steering(FlowTest):
         self.assertIn("--id", self.refused(2, "flow", "signal", run, "paid", "--id", ""))
         self.assertIn("nothing was sent", self.refused(2, "flow", "signal", run, "paid", "{", "--id", "a"))
         self.refused(6, "flow", "signal", "signalled-nobody", "paid", "--id", "a")
+        message = self.refused(6, "flow", "signal", run, "piad", "--id", "a")
+        self.assertIn("waits for no signal 'piad'; it waits for: paid", message)
         self.assertFalse(self.ok("flow", "signal", run, "paid", "--id", "a", "--json").line["duplicate"])
 
     def test_the_first_verdict_stands(self):
@@ -446,6 +466,20 @@ class Steering(FlowTest):
         self.assertEqual("completed", self.show(run)["state"])
         self.refused(1, "flow", "retry", run)
         self.refused(1, "flow", "cancel", run)
+
+    def test_a_retry_says_what_runs_again_and_what_only_after_a_failure(self):
+        handled = {"id": "charge", "approval": "Charge?", "on_failure": "refund"}
+        self.add(REVIEW, steps=[handled, {"id": "refund", "approval": "Refund?"}, {"id": "mail", "approval": "Mail?"}])
+        run = self.begin("review", '{"paper":1}')
+        runner = self.start("flow", "work", "-q", "--until-empty")
+        for name in ["mail", "charge", "refund"]:
+            self.until(lambda: name in self.show(run)["waits_for"], f"{name} is asked", 60)
+            self.ok("flow", "approve", run, name, "--reject")
+        self.assertEqual(0, runner.wait(60))
+        self.assertEqual(
+            f"run {run} goes on: 2 steps run again (charge, mail), refund only if charge fails again\n",
+            self.ok("flow", "retry", run).out,
+        )
 
     def test_a_failed_run_can_be_closed(self):
         self.add(REVIEW)
