@@ -560,6 +560,40 @@ class Driving(FlowTest):
         self.assertEqual(["charge", "charge", "receipt"], [line.split()[1] for line in self.effects()])
         self.end(worker)
 
+    def test_a_retry_after_its_step_was_completed_by_hand(self):
+        worker = self.worker("[ -e mended ] || exit 65; echo 1")
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        self.drive()
+        (self.folder / "mended").touch()
+        runner = self.start("flow", "work", "-q")
+        self.ok("dead", "retry", f"{run}.charge")
+        self.until(lambda: self.show(run)["steps"][0]["state"] == "completed", "the step", 60)
+        self.assertEqual("failed", self.show(run)["state"])
+        self.assertEqual(f"run {run} goes on: its steps were completed meanwhile\n", self.ok("flow", "retry", run).out)
+        self.until(lambda: self.show(run)["state"] == "completed", "the end", 60)
+        self.end(runner)
+        self.end(worker)
+
+    @unittest.skipIf(NATS, "holds the lock of a file")
+    def test_a_second_signal_gives_up_what_is_being_handled(self):
+        # One of them is over soon after the lock is held, however slow this is.
+        self.add(SIGNALLED, steps=[{"id": f"s{n}", "sleep": f"{n}s"} for n in range(1, 60)])
+        runner = self.start("flow", "work")
+        run = self.begin("signalled")
+        self.until(lambda: self.show(run)["steps_done"] > 0, "a runner at work", 60)
+        with open(self.folder / "once.db-lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.until(lambda: waits_for_a_flock(runner.pid), "an event that cannot be written", 60)
+            for said in [b"a second signal gives them up", b"giving up the events"]:
+                runner.send_signal(signal.SIGTERM)
+                self.assertTrue(any(said in line for line in runner.stderr), said)
+            done = self.show(run)["steps_done"]
+        self.assertEqual(0, runner.wait(60))
+        runner = self.start("flow", "work", "-q")
+        self.until(lambda: self.show(run)["steps_done"] > done, "the next runner", 60)
+        self.end(runner)
+
     def test_a_runner_that_is_killed_is_replaced_by_the_next(self):
         worker = self.worker(self.PAY + "until [ -e go ]; do sleep 0.01; done; echo 1")
         self.add(PAYMENT)
