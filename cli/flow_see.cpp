@@ -351,9 +351,11 @@ struct Drawn {
 };
 
 Result<Drawn> find_graph(const Flows& flows, const std::string& name) {
-  auto flow = flows.definition(name);
+  const auto wanted = flow_name_from(name);
+  if (!wanted) return wanted.error();
+  auto flow = flows.definition(wanted->name, wanted->version);
   if (flow) return Drawn{.flow = std::move(*flow)};
-  if (flow.error().code != Code::not_found) return flow.error();
+  if (flow.error().code != Code::not_found || wanted->version > 0) return flow.error();
   auto run = flows.show(name);
   if (!run && run.error().code == Code::not_found) {
     return Error{.code = Code::not_found,
@@ -468,7 +470,7 @@ void add_graph(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "graph", "Draw a workflow, or a run with how its steps stand");
   auto options = std::make_shared<GraphOptions>();
   add_needed(*app, "NAME|RUN", options->name,
-             "A workflow's name (its newest version), or a run's id");
+             "A workflow (NAME: its newest version, or NAME@VERSION), or a run's id");
   add_flag(*app, "--dot", options->dot, "For Graphviz, in the language DOT");
   add_flag(*app, "--watch", options->watch, "Draw a run anew as it changes, until it has ended");
   add_example(*app, kEndOfWatch +

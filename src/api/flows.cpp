@@ -146,7 +146,10 @@ Result<FlowView> Flows::definition(std::string_view name, std::uint32_t version)
   auto known = version > 0 ? impl_->book.definition(name, version) : impl_->book.newest(name);
   if (!known) return known.error();
   const core::FlowDefinition& definition = **known;
+  auto json = impl_->book.json_of(definition);
+  if (!json) return json.error();
   FlowView view{.workflow = definition.name, .version = definition.version};
+  view.json = std::move(*json);
   for (const core::FlowStep& step : definition.steps) {
     FlowView::Step& drawn = view.steps.emplace_back();
     drawn = {.step = step.id,

@@ -291,16 +291,27 @@ Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
     if (const auto known = definitions_.find(key); known != definitions_.end())
       return known->second;
   }
+  const auto json = read_definition(key);
+  if (!json) return json.error();
+  auto parsed = encoding::parse_definition(*json);
+  if (!parsed) return damaged("the definition of '" + key + "'");
+  auto made = std::make_shared<const core::FlowDefinition>(std::move(parsed->definition));
+  const std::lock_guard lock(mutex_);
+  return definitions_.emplace(key, std::move(made)).first->second;
+}
+
+Result<std::string> FlowBook::read_definition(const std::string& key) {
   const auto stored = get(at(core::kFlowsLedger, key));
   if (!stored) return stored.error();
   if (!*stored)
     return Error{.code = Code::not_found, .message = "there is no workflow '" + key + "'"};
   const auto& json = (*stored)->record.result;
-  auto parsed = encoding::parse_definition(json ? json->text() : "");
-  if (!parsed) return damaged("the definition of '" + key + "'");
-  auto made = std::make_shared<const core::FlowDefinition>(std::move(parsed->definition));
-  const std::lock_guard lock(mutex_);
-  return definitions_.emplace(key, std::move(made)).first->second;
+  if (!json) return damaged("the definition of '" + key + "'");
+  return std::string(json->text());
+}
+
+Result<std::string> FlowBook::json_of(const core::FlowDefinition& definition) {
+  return read_definition(encoding::definition_key(definition.name, definition.version));
 }
 
 Result<FlowDefinitionRef> FlowBook::newest(std::string_view name) {

@@ -91,6 +91,8 @@ class FlowBook {
   // The highest version. What another process added may be overlooked for a second.
   Result<FlowDefinitionRef> newest(std::string_view name);
   Result<std::vector<FlowDefinitionRef>> definitions();  // by name and version
+  // As it was added, in canonical form.
+  Result<std::string> json_of(const core::FlowDefinition& definition);
 
   // None: it has no record yet, or is forgotten.
   Result<std::optional<KnownRun>> run(std::string_view run);
@@ -152,6 +154,7 @@ class FlowBook {
   std::vector<Got> get(std::vector<store::Address> all) { return gets_.submit(std::move(all)); }
   void remember(const core::RunState& state, const core::Stored& stored);
   Result<FlowDefinitionRef> definition(const std::string& key);
+  Result<std::string> read_definition(const std::string& key);
   Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
   Error no_workflow(std::string_view name, std::optional<std::uint32_t> version);
 

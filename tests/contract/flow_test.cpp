@@ -63,6 +63,32 @@ TEST_P(FlowContract, AnotherDefinitionUnderAVersionIsAConflictThatSaysWhatDiffer
   EXPECT_EQ(flows.definition("w").value().steps.at(1).detail, "do.b");
 }
 
+TEST_P(FlowContract, ADefinitionIsGivenBackAsItWasAdded) {
+  add_flow(kTwo, R"("$schema":"x","version":1)");
+  add_flow(R"({"id":"a","task":"do.a"})", R"("version":2)");
+  const std::string first = flows.definition("w", 1).value().json;
+  EXPECT_EQ(first, Workflow("w")
+                       .step({.id = "a", .task = "do.a"})
+                       .step({.id = "b", .task = "do.b", .depends_on = {"a"}})
+                       .json()
+                       .value());
+  EXPECT_FALSE(flows.add(first).value().added);
+  EXPECT_EQ(flows.definition("w").value().json,
+            R"({"name":"w","steps":[{"id":"a","task":"do.a"}],"version":2})");
+}
+
+TEST_P(FlowContract, AnInterruptedRunnerLeavesEventsToTheNext) {
+  add_flow(kTwo);
+  const std::string run = start();
+  WorkflowRunner interrupted = flows.runner({.name = "interrupted"}).value();
+  interrupted.interrupt();
+  EXPECT_FALSE(interrupted.run_one().value());
+  EXPECT_TRUE(interrupted.run({}));
+  EXPECT_EQ(interrupted.metrics().completed, 0U);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::completed);
+}
+
 TEST_P(FlowContract, TheHighestVersionIsTheNewestInWhateverOrderTheyCome) {
   add_flow(R"({"id":"b","task":"do.b"})", R"("version":2)");
   add_flow(R"({"id":"a","task":"do.a"})", R"("version":1)");
