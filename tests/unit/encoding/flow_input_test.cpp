@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "encoding/digest.h"
+#include "encoding/flow_definition.h"
 #include "unit/core/flow_words.h"
 #include "unit/core/table.h"
 
@@ -165,6 +166,24 @@ TEST(FlowConditions, OfAThousandStepsReadTheInputOnce) {
   while (large.input.size() < 200'000) large.input += R"(,{"sku":"x"})";
   large.input += "]}}";
   EXPECT_LT(time_to_judge(1000, large), 50 * time_to_judge(1, large));
+}
+
+// What parse_definition() advises for a step that depends on one which handles failures.
+TEST(FlowConditions, TellWhetherAHandlerHadSomethingToDo) {
+  const auto parsed = parse_definition(R"({"name":"n","steps":[
+      {"id":"charge","task":"t","on_failure":"refund"}, {"id":"refund","task":"t"},
+      {"id":"mail","task":"t","depends_on":["refund"],
+       "skip_if":{"path": "steps.charge", "exists": true}}]})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto mail = core::index_of(parsed->definition, "mail").value();
+  const auto status = [&](std::string_view events) {
+    auto facts = events_from(std::string(events));
+    for (core::FlowEvent& fact : facts) fact.value = "null";
+    return core::stand(parsed->definition, folded(facts), judge()).steps[mail].status;
+  };
+  EXPECT_EQ(status("started, charge completed 1"), StepStatus::skipped);
+  EXPECT_EQ(status("started, charge failed 1"), StepStatus::pending);
+  EXPECT_EQ(status("started, charge failed 1, refund completed 1"), StepStatus::active);
 }
 
 Body input(std::string_view json) { return Body::json(json).value(); }
