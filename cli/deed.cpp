@@ -9,6 +9,7 @@
 #include <iostream>
 #include <set>
 
+#include "cli/flow.h"
 #include "cli/json_line.h"
 #include "cli/options.h"
 #include "cli/queue_definition.h"
@@ -30,6 +31,12 @@ std::string where_it_stands(const TaskView& task) {
     places.push_back(fmt::format("{} in queue {}", to_string(queue.state), queue.queue));
   }
   return fmt::format("{}", fmt::join(places, ", "));
+}
+
+// What is done to runs instead; who drops one that failed closes it.
+std::string_view flow_command_for(std::string_view verb) {
+  if (verb == "drop") return "cancel";
+  return verb == "cancel" || verb == "retry" ? verb : "show";
 }
 
 class Doing {
@@ -163,6 +170,12 @@ Result<TaskView> where_fitting(const Zone& zone, const std::string& id,
                                const std::optional<std::string>& queue, const Deed& deed) {
   auto task = zone.inspect(id);
   if (!task) return task.error();
+  if (is_run(*task)) {
+    return Error{
+        .code = Code::wrong_state,
+        .message = fmt::format("{0} is a run of a workflow, not a task (once flow {1} {0})", id,
+                               flow_command_for(deed.verb))};
+  }
   auto& queues = task->queues;
   if (queue) {
     std::erase_if(queues, [&](const QueueView& view) { return view.queue != *queue; });

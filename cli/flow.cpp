@@ -1,16 +1,25 @@
-// once flow add|list|start|work|runs|show|events|graph|signal|approve|cancel|retry
+// once flow add|list|export|start|wait|work|runs|show|events|graph|signal|approve|cancel|retry
 #include "cli/flow.h"
 
+#include <algorithm>
+
 #include "cli/commands.h"
+#include "cli/flow_print.h"
 #include "cli/options.h"
 
 namespace once::cli {
+
+bool is_run(const TaskView& task) {
+  return std::any_of(task.queues.begin(), task.queues.end(),
+                     [](const QueueView& view) { return view.queue == kRunsQueue; });
+}
 
 void add_flow(CLI::App& root, Session& session) {
   auto* app = add_command(root, "flow", "Workflows: add, start, drive, see and steer them");
   need_command(*app);
   add_flow_definitions(*app, session);
   add_flow_start(*app, session);
+  add_flow_wait(*app, session);
   add_flow_work(*app, session);
   add_flow_see(*app, session);
   add_flow_control(*app, session);

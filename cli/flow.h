@@ -1,6 +1,10 @@
 // The commands of `flow`, by what people do with them; flow.cpp puts them together.
 #pragma once
 
+#include <string_view>
+
+#include "once/view.h"
+
 namespace CLI {
 class App;
 }
@@ -9,8 +13,14 @@ namespace once::cli {
 
 class Session;
 
-void add_flow_definitions(CLI::App& flow, Session& session);  // add list
+inline constexpr std::string_view kEventsQueue = "once-flow";  // of the events of runs
+
+// It is no task, but how a zone keeps a run: other commands are for that.
+bool is_run(const TaskView& task);
+
+void add_flow_definitions(CLI::App& flow, Session& session);  // add list export
 void add_flow_start(CLI::App& flow, Session& session);        // start
+void add_flow_wait(CLI::App& flow, Session& session);         // wait
 void add_flow_work(CLI::App& flow, Session& session);         // work
 void add_flow_see(CLI::App& flow, Session& session);          // runs show events graph
 void add_flow_control(CLI::App& flow, Session& session);      // signal approve cancel retry

@@ -1,6 +1,8 @@
 // once flow signal|approve|cancel|retry: what people say to a run.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/flow.h"
 #include "cli/input.h"
 #include "cli/json_line.h"
@@ -15,6 +17,18 @@ struct SignalOptions {
   std::string run{}, name{};
   std::optional<std::string> body{}, id{};
 };
+
+std::string for_people(const SignalOptions& options, const Signalled& sent) {
+  const std::string name = printable(options.name), run = printable(options.run);
+  if (sent.counts != *options.id) {
+    return fmt::format(
+        "run {} has signal {} already (id {}): the first counts, this one changes "
+        "nothing",
+        run, name, printable(sent.counts));
+  }
+  if (!sent.receipt.duplicate) return fmt::format("signal {} is with run {}", name, run);
+  return fmt::format("signal {} was there already, with run {} (duplicate)", name, run);
+}
 
 int signal(Session& session, const SignalOptions& options) {
   if (!options.id || options.id->empty()) {
@@ -39,12 +53,10 @@ int signal(Session& session, const SignalOptions& options) {
                          .text("id", *options.id)
                          .boolean("duplicate", sent->receipt.duplicate)
                          .number("sequence", sent->receipt.sequence)
+                         .text("counts", sent->counts)
                          .str());
   } else {
-    session.out.line(fmt::format("signal {} {} run {}{}", printable(options.name),
-                                 sent->receipt.duplicate ? "was there already, with" : "is with",
-                                 printable(options.run),
-                                 sent->receipt.duplicate ? " (duplicate)" : ""));
+    session.out.line(for_people(options, *sent));
   }
   return kDone;
 }
@@ -114,12 +126,54 @@ int cancel(Session& session, const RunOptions& options) {
   return kDone;
 }
 
+// Of the steps that are open again, the one that handles a failure runs only if that happens again.
+class Again {
+ public:
+  Again(const FlowView& flow, const std::vector<std::string>& steps) : flow_(flow), open_(steps) {
+    for (const std::string& step : steps) {
+      if (!handles(step)) {
+        run_.push_back(step);
+      } else if (const std::string failures = failures_for(step); !failures.empty()) {
+        only_if_.push_back(fmt::format(", {} only if {} fails again", step, failures));
+      }
+    }
+  }
+
+  std::string text() const {
+    if (run_.empty()) return "its steps were completed meanwhile";
+    return fmt::format("{} run{} again ({}){}", counted(run_.size(), "step"),
+                       run_.size() == 1 ? "s" : "", fmt::join(run_, ", "), fmt::join(only_if_, ""));
+  }
+
+ private:
+  bool handles(const std::string& step) const {
+    return std::any_of(flow_.steps.begin(), flow_.steps.end(),
+                       [&](const FlowView::Step& each) { return each.on_failure == step; });
+  }
+
+  // Those of the steps that run again whose failure it handles.
+  std::string failures_for(const std::string& step) const {
+    std::vector<std::string> names;
+    for (const FlowView::Step& each : flow_.steps) {
+      const bool again = std::find(open_.begin(), open_.end(), each.step) != open_.end();
+      if (again && each.on_failure == step) names.push_back(each.step);
+    }
+    return fmt::format("{}", fmt::join(names, " or "));
+  }
+
+  const FlowView& flow_;
+  const std::vector<std::string>& open_;
+  std::vector<std::string> run_, only_if_;
+};
+
 int retry(Session& session, const RunOptions& options) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
   Flows flows = zone->flows();
   const auto before = flows.show(options.run);
   if (!before) return session.fail(before.error());
+  const auto flow = flows.definition(before->info.workflow, before->info.version);
+  if (!flow) return session.fail(flow.error());
   const auto steps = flows.retry(options.run, options.who());
   if (!steps) return session.fail(steps.error());
   if (session.json) {
@@ -131,9 +185,8 @@ int retry(Session& session, const RunOptions& options) {
                          .json("steps", json_array(names))
                          .str());
   } else {
-    session.out.line(fmt::format("run {} goes on: {} run{} again ({})", printable(options.run),
-                                 counted(steps->size(), "step"), steps->size() == 1 ? "s" : "",
-                                 fmt::join(*steps, ", ")));
+    session.out.line(
+        fmt::format("run {} goes on: {}", printable(options.run), Again(*flow, *steps).text()));
   }
   return kDone;
 }
@@ -161,7 +214,7 @@ void add_signal(CLI::App& flow, Session& session) {
               "The first of a name counts.\n"
               "\n"
               "Example:\n"
-              "  once flow signal payment-01k5x bank_settled '{\"amount\":500}' --id transfer-93");
+              "  once flow signal RUN bank_settled '{\"amount\":500}' --id transfer-93");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return signal(session, *options); };
   });
@@ -178,8 +231,8 @@ void add_approve(CLI::App& flow, Session& session) {
               "The first verdict stands: the other one after it is exit status 3.\n"
               "\n"
               "Example:\n"
-              "  once flow approve payment-01k5x review --reason 'goods are in stock'\n"
-              "  once flow approve payment-01k5x review --reject --reason 'out of stock'");
+              "  once flow approve RUN review --reason 'goods are in stock'\n"
+              "  once flow approve RUN review --reject --reason 'out of stock'");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return approve(session, *options); };
   });
@@ -208,13 +261,14 @@ void add_flow_control(CLI::App& flow, Session& session) {
           "A run that failed is closed: it ages like one that ended, and cannot be retried.\n"
           "\n"
           "Example:\n"
-          "  once flow cancel payment-01k5x --reason 'ordered by mistake'",
+          "  once flow cancel RUN --reason 'ordered by mistake'",
           cancel);
   add_act(flow, session, "retry", "Let a run that failed go on with the steps that failed",
-          "Steps that are completed stay so.\n"
+          "Steps that are completed stay so. An on_failure step runs only if what it handles\n"
+          "fails again.\n"
           "\n"
           "Example:\n"
-          "  once flow retry payment-01k5x --reason 'the card is unlocked'",
+          "  once flow retry RUN --reason 'the card is unlocked'",
           retry);
 }
 

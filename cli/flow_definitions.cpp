@@ -1,7 +1,8 @@
-// once flow add FILE|-, once flow list
+// once flow add [--check] FILE..., once flow list, once flow export NAME[@VERSION]
 #include <fmt/format.h>
 
 #include "cli/flow.h"
+#include "cli/flow_name.h"
 #include "cli/input.h"
 #include "cli/json_line.h"
 #include "cli/options.h"
@@ -10,6 +11,18 @@
 
 namespace once::cli {
 namespace {
+
+struct AddOptions {
+  std::vector<std::string> files{};
+  bool check = false;
+};
+
+Error not_added(Error error) {
+  if (!error.in_doubt && error.message.find("nothing was") == std::string::npos) {
+    error.message += "; nothing was added";
+  }
+  return error;
+}
 
 // What is wrong with a definition is mended in its file.
 Error in_file(Error error, const std::string& file) {
@@ -29,28 +42,79 @@ Result<Zone> open_for(const Session& session, const std::string& json) {
   return session.open(Missing::create);
 }
 
-int add(Session& session, const std::string& file) {
-  const auto json = read_all(file);
-  if (!json) return session.fail(json.error());
-  auto zone = open_for(session, *json);
-  if (!zone) return session.fail(in_file(zone.error(), file));
-  const auto added = zone->flows().add(*json);
-  if (!added) return session.fail(in_file(added.error(), file));
+Result<FlowAdded> add_to_zone(const Session& session, const std::string& json) {
+  auto zone = open_for(session, json);
+  if (!zone) return zone.error();
+  return zone->flows().add(json);
+}
+
+void tell_added(Session& session, const FlowAdded& added) {
   if (session.json) {
     session.out.line(JsonLine{}
-                         .text("workflow", added->workflow)
-                         .number("version", added->version)
-                         .boolean("added", added->added)
-                         .number("steps", added->steps)
+                         .text("workflow", added.workflow)
+                         .number("version", added.version)
+                         .boolean("added", added.added)
+                         .number("steps", added.steps)
                          .str());
-  } else if (added->added) {
-    session.out.line(fmt::format("workflow {} version {}: {}", added->workflow, added->version,
-                                 counted(added->steps, "step")));
+  } else if (added.added) {
+    session.out.line(fmt::format("workflow {} version {}: {}", added.workflow, added.version,
+                                 counted(added.steps, "step")));
   } else {
     session.out.line(fmt::format("workflow {} version {} is there already, with this definition",
-                                 added->workflow, added->version));
+                                 added.workflow, added.version));
   }
-  for (const std::string& hint : added->hints) session.hint(hint);
+  for (const std::string& hint : added.hints) session.hint(hint);
+}
+
+void tell_checked(Session& session, const std::string& file, const FlowAdded& checked) {
+  session.out.line(session.json ? JsonLine{}
+                                      .text("file", file)
+                                      .text("workflow", checked.workflow)
+                                      .number("version", checked.version)
+                                      .number("steps", checked.steps)
+                                      .str()
+                                : fmt::format("{}: workflow {} version {} is sound: {}",
+                                              printable(file), checked.workflow, checked.version,
+                                              counted(checked.steps, "step")));
+}
+
+int add(Session& session, const AddOptions& options, const std::string& file) {
+  const auto fail = [&](const Error& error) {
+    return session.fail(not_added(error), JsonLine{}.text("file", file));
+  };
+  const auto json = read_all(file);
+  if (!json) return fail(json.error());
+  const auto added = options.check ? Flows::check(*json) : add_to_zone(session, *json);
+  if (!added) return fail(in_file(added.error(), file));
+  if (options.check) {
+    tell_checked(session, file, *added);
+  } else {
+    tell_added(session, *added);
+  }
+  return kDone;
+}
+
+// A bad file does not stop the others; the exit status is the first failure's.
+int add(Session& session, const AddOptions& options) {
+  if (options.files.empty()) {
+    return session.usage("flow add needs a FILE, or - for standard input; nothing was added");
+  }
+  int status = kDone;
+  for (const std::string& file : options.files) {
+    const int done = add(session, options, file);
+    if (status == kDone) status = done;
+  }
+  return status;
+}
+
+int export_one(Session& session, const std::string& text) {
+  const auto wanted = flow_name_from(text);
+  if (!wanted) return session.fail(wanted.error());
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  const auto flow = zone->flows().definition(wanted->name, wanted->version);
+  if (!flow) return session.fail(flow.error());
+  session.out.line(flow->json);
   return kDone;
 }
 
@@ -84,29 +148,55 @@ int list(Session& session) {
   return kDone;
 }
 
-}  // namespace
-
-void add_flow_definitions(CLI::App& flow, Session& session) {
-  auto* adding =
+void add_add(CLI::App& flow, Session& session) {
+  auto* app =
       add_command(flow, "add", "Add a workflow, or a version of one; the same again is fine");
-  auto file = std::make_shared<std::string>();
-  add_needed(*adding, "FILE", *file, "Its definition in JSON; - for standard input");
-  add_example(*adding,
+  auto options = std::make_shared<AddOptions>();
+  add_words(*app, "FILE", options->files, "Its definition in JSON; - for standard input");
+  add_flag(*app, "--check", options->check,
+           "Say what is wrong with it, and add nothing; no store is\nneeded");
+  add_example(*app,
               "A version never changes once it is added: another definition has another version,\n"
               "and runs stay on the one that they began with. docs/workflows.md says what a\n"
-              "definition can contain.\n"
+              "definition can contain. A file that is refused does not stop the others.\n"
               "\n"
               "Example:\n"
               "  once flow add payment.json\n"
+              "  once flow add --check flows/*.json\n"
               "  echo '{\"name\":\"hello\",\"steps\":[{\"id\":\"greet\",\"task\":\"greet\"}]}' |\n"
               "    once flow add -");
-  when_given(*adding, [&session, file] {
-    session.command = [&session, file] { return add(session, *file); };
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return add(session, *options); };
   });
+}
 
-  auto* listing = add_command(flow, "list", "List the workflows, every version of them");
-  add_example(*listing, "Example:\n  once flow list");
-  when_given(*listing, [&session] { session.command = [&session] { return list(session); }; });
+void add_list(CLI::App& flow, Session& session) {
+  auto* app = add_command(flow, "list", "List the workflows, every version of them");
+  add_example(*app, "Example:\n  once flow list");
+  when_given(*app, [&session] { session.command = [&session] { return list(session); }; });
+}
+
+void add_export(CLI::App& flow, Session& session) {
+  auto* app = add_command(flow, "export", "Print a definition, as once flow add takes it");
+  auto name = std::make_shared<std::string>();
+  add_needed(*app, "WORKFLOW", *name, "NAME, or NAME@VERSION; without: the newest");
+  add_example(*app,
+              "One line of canonical JSON, with --json or without.\n"
+              "\n"
+              "Example:\n"
+              "  once flow export payment@2 > payment.json\n"
+              "  once flow export payment | once flow add - --store other.db");
+  when_given(*app, [&session, name] {
+    session.command = [&session, name] { return export_one(session, *name); };
+  });
+}
+
+}  // namespace
+
+void add_flow_definitions(CLI::App& flow, Session& session) {
+  add_add(flow, session);
+  add_list(flow, session);
+  add_export(flow, session);
 }
 
 }  // namespace once::cli

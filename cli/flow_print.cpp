@@ -11,6 +11,8 @@
 namespace once::cli {
 namespace {
 
+constexpr std::size_t kKeyWidth = 24;  // of a key in a list
+
 bool settled(State state) {
   return state == State::completed || state == State::dead || state == State::cancelled ||
          state == State::duplicate;
@@ -25,15 +27,6 @@ StepLook active_look(const RunStep& step) {
   return {"⏸", to_string(state), state == State::in_doubt ? state : State::retrying};
 }
 
-// A step whose task is done with is active until a runner has heard of it.
-std::string why_of(const RunStep& step) {
-  if (step.status != StepStatus::active || !step.task_state || !settled(*step.task_state)) {
-    return step.why;
-  }
-  return fmt::format("its task is {}; a runner has yet to take note of it (once flow work)",
-                     to_string(*step.task_state));
-}
-
 std::string step_json(const RunStep& step) {
   const bool failed = step.status == StepStatus::failed;
   JsonLine line;
@@ -45,13 +38,13 @@ std::string step_json(const RunStep& step) {
       .text_or_null("queue", step.queue)
       .body_or_null("output", "raw", step.output)
       .text_or_null("error", failed ? step.why : "")
-      .text_or_null("why", failed ? "" : why_of(step));
+      .text_or_null("why", failed ? "" : step.why);
   if (step.sequence > 0) {
     line.number("sequence", step.sequence);
   } else {
     line.null("sequence");
   }
-  return line.time_or_null("at", step.at).str();
+  return line.time_or_null("at", step.at).time_or_null("until", step.until).str();
 }
 
 JsonLine& add_head(JsonLine& line, const RunInfo& run) {
@@ -66,6 +59,9 @@ JsonLine& add_times(JsonLine& line, const RunInfo& run) {
       .time_or_null("ended_at", run.ended_at)
       .text_or_null("waits_for", run.waits_for)
       .text_or_null("error", run.error);
+}
+JsonLine& add_key(JsonLine& line, const RunInfo& run) {
+  return run.key ? line.text("key", *run.key) : line.null("key");
 }
 
 std::string row(std::string_view label, std::string_view value) {
@@ -90,13 +86,13 @@ std::string head_text(const RunView& run, const Style& style) {
   }
   out += row("as of", fmt::format("#{}", run.sequence));
   if (!info.waits_for.empty()) out += row("waits for", printable(info.waits_for));
-  if (!info.error.empty()) out += row("error", printable(info.error));
+  if (!info.error.empty()) out += row(run.closed ? "closed" : "error", printable(info.error));
   out += row("input", printable(compact(run.input)));
   if (run.output) out += row("output", printable(compact(*run.output)));
   return out;
 }
 
-std::string steps_text(const RunView& run, const Style& style) {
+std::string steps_text(const RunView& run, Time now, const Style& style) {
   Table table({{"STEP"}, {"STATE"}, {"ATTEMPTS", Table::Align::right}, {"QUEUE"}, {"AT"}, {"WHY"}});
   for (const RunStep& step : run.steps) {
     const StepLook look = look_of(step);
@@ -105,7 +101,7 @@ std::string steps_text(const RunView& run, const Style& style) {
                Table::Cell(std::string(look.word), style.in_state(look.colour, look.word)),
                step.kind == "task" ? fmt::format("{}", step.attempts) : std::string("-"),
                step.kind == "task" && !step.queue.empty() ? step.queue : std::string("-"),
-               step.at ? format_time(*step.at) : std::string("-"), short_error(why_of(step))});
+               step.at ? format_time(*step.at) : std::string("-"), why_text(step, now)});
   }
   return table.str(style);
 }
@@ -141,21 +137,34 @@ std::string look_text(const StepLook& look, const Style& style) {
 
 bool over(RunPhase phase) { return phase != RunPhase::running && phase != RunPhase::waiting; }
 
-std::string run_text(const RunView& run, const Style& style) {
-  return head_text(run, style) + '\n' + steps_text(run, style);
+Error end_of(const RunInfo& run) {
+  return {.code = Code::failed,
+          .message = fmt::format("run {} {} {}{}", run.run,
+                                 run.state == RunPhase::cancelled ? "is" : "has",
+                                 to_string(run.state), run.error.empty() ? "" : ": " + run.error)};
+}
+
+std::string why_text(const RunStep& step, std::optional<Time> now) {
+  std::string text = short_error(step.why);
+  if (!step.until) return text;
+  text += fmt::format("{}({} {}", text.empty() ? "" : " ",
+                      step.kind == "task" ? "tried again at" : "until", format_time(*step.until));
+  if (!now) return text + ')';
+  const Duration left = *step.until - *now;
+  return text + (left > Duration{0} ? fmt::format(", in {})", age_text(left)) : ", due)");
+}
+
+std::string run_text(const RunView& run, Time now, const Style& style) {
+  return head_text(run, style) + '\n' + steps_text(run, now, style);
 }
 
 std::string run_json(const RunView& run) {
   std::vector<std::string> steps;
   for (const RunStep& step : run.steps) steps.push_back(step_json(step));
   JsonLine line;
-  add_times(add_head(line, run.info), run.info);
-  if (run.info.key) {
-    line.text("key", *run.info.key);
-  } else {
-    line.null("key");
-  }
+  add_key(add_times(add_head(line, run.info), run.info), run.info);
   return line.number("round", run.round)
+      .boolean("closed", run.closed)
       .number("sequence", run.sequence)
       .body("input", "raw", run.input)
       .body_or_null("output", "raw", run.output)
@@ -165,7 +174,7 @@ std::string run_json(const RunView& run) {
 
 std::string run_json(const RunInfo& run) {
   JsonLine line;
-  return add_times(add_head(line, run).number("steps", run.steps), run).str();
+  return add_key(add_times(add_head(line, run).number("steps", run.steps), run), run).str();
 }
 
 std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& style) {
@@ -173,6 +182,7 @@ std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& s
       std::any_of(runs.begin(), runs.end(), [](const RunInfo& run) { return !run.error.empty(); });
   std::vector<Table::Column> columns{{"RUN"},
                                      {"WORKFLOW"},
+                                     {"KEY"},
                                      {"STATE"},
                                      {"STEPS", Table::Align::right},
                                      {"AGE", Table::Align::right},
@@ -184,6 +194,7 @@ std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& s
     std::vector<Table::Cell> cells{
         printable(run.run),
         fmt::format("{}@{}", printable(run.workflow), run.version),
+        run.key ? cut(printable(*run.key), kKeyWidth) : std::string("-"),
         Table::Cell(look_text(look, Style(false)), look_text(look, style)),
         fmt::format("{}/{}", run.steps_done, run.steps),
         age_text(std::max<Duration>(now - run.started_at, Duration{0})),
@@ -213,6 +224,8 @@ std::string EventLines::line(const RunEvent& event) const {
   } else if (event.value) {
     text += "  " + printable(compact(*event.value));
   }
+  if (!event.by.who.empty()) text += "  by " + printable(event.by.who);
+  if (!event.by.why.empty()) text += ": " + printable(event.by.why);
   text.erase(text.find_last_not_of(' ') + 1);
   return cut(text, width_);
 }
@@ -229,6 +242,8 @@ std::string event_json(const RunEvent& event) {
       .text_or_null("outcome", event.outcome)
       .body_or_null("value", "raw", event.value)
       .text_or_null("error", event.error)
+      .text_or_null("by", event.by.who)
+      .text_or_null("why", event.by.why)
       .str();
 }
 
@@ -236,7 +251,7 @@ void print_run(Session& session, const RunView& run) {
   if (session.json) {
     session.out.line(run_json(run));
   } else {
-    session.out.write(run_text(run, session.style()));
+    session.out.write(run_text(run, now(), session.style()));
   }
 }
 

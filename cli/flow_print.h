@@ -2,6 +2,7 @@
 // print them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,14 @@ inline constexpr std::string_view kRunsQueue = "once-runs";  // where a zone kee
 
 // For people, with --json as one object.
 void print_run(Session& session, const RunView& run);
-std::string run_text(const RunView& run, const Style& style);
+std::string run_text(const RunView& run, Time now, const Style& style);
 std::string run_json(const RunView& run);
+
+// What a step waits for and until when, or why it failed or did not run; without `now` not how soon.
+std::string why_text(const RunStep& step, std::optional<Time> now);
+
+// That a run which is over is not completed.
+Error end_of(const RunInfo& run);
 
 // Runs in a list; ages are up to `now`.
 std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& style);

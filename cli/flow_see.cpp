@@ -8,6 +8,7 @@
 
 #include "cli/flow.h"
 #include "cli/flow_graph.h"
+#include "cli/flow_name.h"
 #include "cli/flow_print.h"
 #include "cli/json_line.h"
 #include "cli/options.h"
@@ -20,8 +21,12 @@ namespace {
 constexpr Duration kLookAtRun{200};
 constexpr Duration kLookAtRuns{1000};  // a store may have to read all of them
 
+const std::string kEndOfWatch =
+    "With --watch the exit status says how the run ended: 0 completed, 1 failed or\n"
+    "cancelled.\n";
+
 struct RunsOptions {
-  std::optional<std::string> workflow{}, state{};
+  std::optional<std::string> workflow{}, key{}, state{};
   std::optional<Time> since{};
   std::optional<std::uint64_t> limit{};
   bool watch = false;
@@ -38,9 +43,11 @@ struct EventsOptions {
 struct GraphOptions {
   std::string name{};
   bool dot = false;
+  bool watch = false;
 };
 
-// Looks again and again: `look` is given what was found, and answers whether that was the last.
+// Looks again and again: `look` is given what was found, and answers with an exit status when that was
+// the last.
 template <class Find, class Look>
 int watch(Session& session, Duration every, Find find, Look look) {
   Signals signals;  // before the zone has threads
@@ -50,11 +57,17 @@ int watch(Session& session, Duration every, Find find, Look look) {
   for (;;) {
     auto found = find(flows);
     if (!found && !away(found.error())) return session.fail(found.error());
-    const bool last = found && look(*found);
+    const std::optional<int> last = found ? look(*found) : std::nullopt;
     if (!session.out.flush() || last || signals.wait(every) || session.out.reader_left()) {
-      return kDone;
+      return last.value_or(kDone);
     }
   }
+}
+
+// How the run ended; none: it goes on.
+std::optional<int> end_status(Session& session, const RunInfo& run) {
+  if (!over(run.state)) return {};
+  return run.state == RunPhase::completed ? kDone : session.fail(end_of(run));
 }
 
 // A picture that is painted anew when it changes, from the top of the terminal.
@@ -83,7 +96,12 @@ Error explained(Error error, const Flows& flows, const std::string& run) {
 // runs
 
 Result<RunFilter> filter_of(const RunsOptions& options) {
-  RunFilter filter{.workflow = options.workflow.value_or(""), .since = options.since};
+  const auto workflow = flow_name_from(options.workflow.value_or(""));
+  if (!workflow) return workflow.error();
+  RunFilter filter{.workflow = workflow->name,
+                   .version = workflow->version,
+                   .key = options.key,
+                   .since = options.since};
   if (options.limit) filter.limit = static_cast<std::size_t>(*options.limit);
   if (options.state) {
     filter.state = run_phase_from(*options.state);
@@ -106,7 +124,7 @@ int watch_runs(Session& session, const RunFilter& filter) {
       [&](const std::vector<RunInfo>& runs) {
         if (paint) {
           paint->show(runs_text(runs, now(), session.style()));
-          return false;
+          return std::optional<int>{};
         }
         std::vector<RunInfo> changed;
         for (const RunInfo& run : runs) {
@@ -122,7 +140,7 @@ int watch_runs(Session& session, const RunFilter& filter) {
                                              look_text(look_of(run.state), session.style()),
                                              run.steps_done, run.steps));
         }
-        return false;
+        return std::optional<int>{};
       });
 }
 
@@ -154,7 +172,7 @@ std::string change_text(const RunStep& step, const Style& style) {
   const StepLook look = look_of(step);
   const std::string name = fmt::format("{} {}", look.mark, printable(step.step));
   std::string text = fmt::format("{}  {}", style.in_state(look.colour, name), look.word);
-  if (!step.why.empty()) text += "  " + short_error(step.why);
+  if (const std::string why = why_text(step, {}); !why.empty()) text += "  " + why;
   return text;
 }
 
@@ -211,11 +229,11 @@ int watch_run(Session& session, const std::string& run) {
       },
       [&](const RunView& view) {
         if (paint) {
-          paint->show(run_text(view, session.style()));
+          paint->show(run_text(view, now(), session.style()));
         } else {
           changes.print(view);
         }
-        return over(view.info.state);
+        return end_status(session, view.info);
       });
 }
 
@@ -236,13 +254,18 @@ int show(Session& session, const ShowOptions& options) {
 // events
 
 // A run has ended when no retry came after its last end.
-bool ended(const std::vector<RunEvent>& events) {
-  std::uint32_t round = 1, end = 0;
+std::optional<int> end_status(Session& session, const std::string& run,
+                              const std::vector<RunEvent>& events) {
+  std::uint32_t round = 1;
+  const RunEvent* end = nullptr;
   for (const RunEvent& event : events) {
     if (event.event == "retried") round = std::max(round, event.n);
-    if (event.event == "ended") end = std::max(end, event.n);
+    if (event.event == "ended" && (end == nullptr || event.n > end->n)) end = &event;
   }
-  return end >= round;
+  if (end == nullptr || end->n < round) return {};
+  return end_status(session, {.run = run,
+                              .state = run_phase_from(end->outcome).value_or(RunPhase::failed),
+                              .error = end->error});
 }
 
 // Each event once, whenever it turns up.
@@ -284,7 +307,7 @@ int events(Session& session, const EventsOptions& options) {
   if (options.watch) {
     return watch(session, kLookAtRun, find, [&](const std::vector<RunEvent>& found) {
       printer->print(found);
-      return ended(found);
+      return end_status(session, options.run, found);
     });
   }
   auto zone = session.open(Missing::refuse);
@@ -328,9 +351,11 @@ struct Drawn {
 };
 
 Result<Drawn> find_graph(const Flows& flows, const std::string& name) {
-  auto flow = flows.definition(name);
+  const auto wanted = flow_name_from(name);
+  if (!wanted) return wanted.error();
+  auto flow = flows.definition(wanted->name, wanted->version);
   if (flow) return Drawn{.flow = std::move(*flow)};
-  if (flow.error().code != Code::not_found) return flow.error();
+  if (flow.error().code != Code::not_found || wanted->version > 0) return flow.error();
   auto run = flows.show(name);
   if (!run && run.error().code == Code::not_found) {
     return Error{.code = Code::not_found,
@@ -344,26 +369,61 @@ Result<Drawn> find_graph(const Flows& flows, const std::string& name) {
   return Drawn{.flow = std::move(*flow), .run = std::move(*run)};
 }
 
+std::string graph_of(Session& session, const Drawn& drawn) {
+  const RunView* run = drawn.run ? &*drawn.run : nullptr;
+  if (session.json) return graph_json(drawn.flow, run) + '\n';
+  return graph_text(drawn.flow, run, session.style(), terminal_width(STDOUT_FILENO));
+}
+
+// What is no terminal gets each picture whole.
+int watch_graph(Session& session, const std::string& name) {
+  std::optional<Painted> paint;
+  std::string shown;
+  return watch(
+      session, kLookAtRun, [&](const Flows& flows) { return find_graph(flows, name); },
+      [&](const Drawn& drawn) -> std::optional<int> {
+        if (!drawn.run) {
+          return session.usage(
+              fmt::format("{} is a workflow, which does not change; --watch is for a run", name));
+        }
+        std::string picture = graph_of(session, drawn);
+        if (!session.json && session.out.is_terminal()) {
+          if (!paint) paint.emplace(session.out);
+          paint->show(std::move(picture));
+        } else if (picture != shown) {
+          if (!session.json && !shown.empty()) session.out.line("");
+          session.out.write(picture);
+          shown = std::move(picture);
+        }
+        return end_status(session, drawn.run->info);
+      });
+}
+
 int graph(Session& session, const GraphOptions& options) {
+  if (options.dot && session.json) {
+    return session.usage("--dot and --json are two forms of one answer; give one of them");
+  }
+  if (options.dot && options.watch) {
+    return session.usage("--dot writes one picture and --watch many; give one of them");
+  }
+  if (options.watch) return watch_graph(session, options.name);
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
   auto drawn = find_graph(zone->flows(), options.name);
   if (!drawn) return session.fail(drawn.error());
-  const RunView* run = drawn->run ? &*drawn->run : nullptr;
-  if (options.dot) {
-    session.out.write(graph_dot(drawn->flow, run));
-  } else if (session.json) {
-    session.out.line(graph_json(drawn->flow, run));
-  } else {
-    session.out.write(graph_text(drawn->flow, run, session.style(), terminal_width(STDOUT_FILENO)));
-  }
+  session.out.write(options.dot ? graph_dot(drawn->flow, drawn->run ? &*drawn->run : nullptr)
+                                : graph_of(session, *drawn));
   return kDone;
 }
 
 void add_runs(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "runs", "List runs, the last started first");
   auto options = std::make_shared<RunsOptions>();
-  add_text(*app, "--workflow", options->workflow, "NAME", "Only of this workflow");
+  add_text(*app, "--workflow", options->workflow, "NAME",
+           "Only of this workflow; NAME@VERSION: of that version");
+  add_text(*app, "--key", options->key, "KEY",
+           "Only with this key, as --json shows it. With --workflow\n"
+           "the run that has it or had it last, else all that did");
   add_text(*app, "--state", options->state, "STATE",
            "Only running, waiting, completed, failed or\ncancelled ones");
   add_moment(*app, "--since", options->since, "Only started since then; 2h: two hours ago");
@@ -383,10 +443,11 @@ void add_show(CLI::App& flow, Session& session) {
              "As it stood when the log had reached this sequence\n(once flow events lists them)");
   add_flag(*app, "--watch", options->watch, "Show what changes, until the run has ended");
   add_example(*app,
-              "An active step shows how its task stands: running, retrying, in_doubt, waiting.\n"
-              "\n"
-              "Example:\n"
-              "  once flow show payment-01kq3v8c7d5e6f9g0h1j2k3m4n --watch");
+              "An active step shows how its task stands: running, retrying, in_doubt, waiting.\n" +
+                  kEndOfWatch +
+                  "\n"
+                  "Example:\n"
+                  "  once flow show payment-01kq3v8c7d5e6f9g0h1j2k3m4n --watch");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return show(session, *options); };
   });
@@ -397,7 +458,9 @@ void add_events(CLI::App& flow, Session& session) {
   auto options = std::make_shared<EventsOptions>();
   add_needed(*app, "RUN", options->run, "The run's id");
   add_flag(*app, "--watch", options->watch, "Go on with what happens, until the run has ended");
-  add_example(*app, "Example:\n  once flow events payment-01kq3v8c7d5e6f9g0h1j2k3m4n --json");
+  add_example(*app, kEndOfWatch +
+                        "\n"
+                        "Example:\n  once flow events payment-01kq3v8c7d5e6f9g0h1j2k3m4n --json");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return events(session, *options); };
   });
@@ -407,12 +470,14 @@ void add_graph(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "graph", "Draw a workflow, or a run with how its steps stand");
   auto options = std::make_shared<GraphOptions>();
   add_needed(*app, "NAME|RUN", options->name,
-             "A workflow's name (its newest version), or a run's id");
+             "A workflow (NAME: its newest version, or NAME@VERSION), or a run's id");
   add_flag(*app, "--dot", options->dot, "For Graphviz, in the language DOT");
-  add_example(*app,
-              "Example:\n"
-              "  once flow graph payment\n"
-              "  once flow graph payment --dot | dot -Tsvg > payment.svg");
+  add_flag(*app, "--watch", options->watch, "Draw a run anew as it changes, until it has ended");
+  add_example(*app, kEndOfWatch +
+                        "\n"
+                        "Example:\n"
+                        "  once flow graph payment\n"
+                        "  once flow graph payment --dot | dot -Tsvg > payment.svg");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return graph(session, *options); };
   });

@@ -1,4 +1,4 @@
-// once flow work: drives the runs of a zone. SIGINT or SIGTERM drains.
+// once flow work: drives the runs of a zone. SIGINT or SIGTERM drains, a second one gives up.
 #include <fmt/format.h>
 
 #include "cli/flow.h"
@@ -10,8 +10,6 @@
 
 namespace once::cli {
 namespace {
-
-constexpr std::string_view kQueue = "once-flow";  // of the events of runs
 
 struct Options {
   std::optional<std::uint64_t> concurrency{}, metrics_port{};
@@ -53,13 +51,18 @@ int work(Session& session, const Options& options) {
   session.hint(
       fmt::format("driving runs, {} at a time",
                   counted(static_cast<std::uint64_t>(runner_options.concurrency), "event")));
-  const auto queue = existing_queue(*zone, std::string(kQueue));
+  const auto queue = existing_queue(*zone, std::string(kEventsQueue));
   if (queue && queue->paused) {
     session.hint(
-        fmt::format("runs are paused: nothing goes on until once queue resume {}", kQueue));
+        fmt::format("runs are paused: nothing goes on until once queue resume {}", kEventsQueue));
   }
 
-  Stopper stopper(session, signals, "draining: events that are being handled are finished");
+  Stopper stopper(
+      session, signals,
+      "draining: events that are being handled are finished; a second signal gives them up", [&] {
+        session.hint("giving up the events that are being handled; the next runner handles them");
+        runner->interrupt();
+      });
   std::optional<MetricsPort::Watch> watch;
   if (*port) {
     watch.emplace(**port, MetricsPort::Subject{.zone = *zone,
@@ -71,7 +74,7 @@ int work(Session& session, const Options& options) {
       options.until_empty ? runner->run_until_empty(stopper.drain()) : runner->run(stopper.drain());
   if (!done) return session.fail(done.error());
   if (options.until_empty) {
-    hint_at_leftovers(session, *zone, kQueue);
+    hint_at_leftovers(session, *zone, kEventsQueue);
     hint_at_failed(session, flows);
   }
   return kDone;
@@ -92,7 +95,8 @@ void add_flow_work(CLI::App& flow, Session& session) {
               "tasks, which once work runs on their queues. A runner may be killed at any time:\n"
               "the next one goes on where it was.\n"
               "\n"
-              "SIGTERM or SIGINT drains: what is being handled is finished.\n"
+              "SIGTERM or SIGINT drains: what is being handled is finished. A second one gives it\n"
+              "up, and the next runner handles it again.\n"
               "\n"
               "Example:\n"
               "  once flow work\n"

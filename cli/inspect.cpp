@@ -1,7 +1,6 @@
 // once inspect ID: a task's whole story, or how a run stands.
-#include <algorithm>
-
 #include "cli/commands.h"
+#include "cli/flow.h"
 #include "cli/flow_print.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -13,8 +12,7 @@ namespace {
 // A run that nobody has looked at yet has no record.
 bool may_be_run(const Result<TaskView>& task) {
   if (!task) return task.error().code == Code::not_found;
-  return std::any_of(task->queues.begin(), task->queues.end(),
-                     [](const QueueView& view) { return view.queue == kRunsQueue; });
+  return is_run(*task);
 }
 
 int inspect(Session& session, const std::string& id) {

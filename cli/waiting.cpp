@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "cli/flow.h"
 #include "cli/json_line.h"
 #include "cli/queue_definition.h"
 #include "cli/values.h"
@@ -35,6 +36,13 @@ class Waiting {
         continue;
       }
       if (!task) return session_.fail(task.error());
+      if (is_run(*task)) {
+        return session_.fail(
+            {.code = Code::not_found,
+             .message = fmt::format("{0} is a run of a workflow, not a task; once flow wait {0} "
+                                    "waits for it",
+                                    options_.id)});
+      }
       if (task->entry.sequence == 0) {
         return session_.fail(
             {.code = Code::not_found,

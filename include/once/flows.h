@@ -24,7 +24,8 @@ struct FlowAdded {
   std::uint32_t version{};
   bool added{};  // false: this version was there, and means the same
   std::size_t steps{};
-  std::vector<std::string> hints{};  // what keeps its steps from running as yet
+  // What keeps its steps from running as yet, and what is allowed but perhaps not meant.
+  std::vector<std::string> hints{};
 };
 
 struct FlowInfo {
@@ -61,10 +62,13 @@ struct Started {
 };
 
 struct RunFilter {
-  std::string workflow{};            // empty: every one
-  std::optional<std::string> key{};  // as RunInfo has it; none: every one
-  std::optional<RunPhase> state{};   // none: every one
-  std::optional<Time> since{};       // started then or later
+  std::string workflow{};   // empty: every one
+  std::uint32_t version{};  // zero: every one
+  // As RunInfo has it; none: every one. With a workflow the run that has the key, or had it last, for
+  // one read; without one every run that had it, of whichever workflow.
+  std::optional<std::string> key{};
+  std::optional<RunPhase> state{};  // none: every one
+  std::optional<Time> since{};      // started then or later
   std::size_t limit = 100;
 };
 
@@ -102,6 +106,7 @@ struct RunView {
   Body input{};
   std::optional<Body> output{};  // completed
   std::uint32_t round{};         // 1, and one more with each retry of the run
+  bool closed{};                 // it had failed, and was cancelled since
   std::uint64_t sequence{};      // of the last fact that is in this
   std::vector<RunStep> steps{};
 };

@@ -130,12 +130,7 @@ class Control {
   Result<void> taken(const core::Nonce& mine) const {
     auto target = find();
     if (!target) return target.error();
-    const store::Row& row = target->row;
-    const bool waits = row.order && row.order->nonce == mine && target->state == State::waiting;
-    const bool done =
-        row.stored && std::any_of(row.stored->record.story.begin(), row.stored->record.story.end(),
-                                  [&](const core::Deed& deed) { return deed.nonce == mine; });
-    if (waits || done) return {};
+    if (engine::has_order(target->row, mine, zone_.store->now())) return {};
     return wrong_state(id_, queue_, target->state, "somebody else was faster");
   }
 

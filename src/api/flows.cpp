@@ -15,6 +15,17 @@ Error not_added(const core::FlowDefinition& definition, const std::string& why) 
           .message = "workflow " + quoted(definition.name) + ": " + why + "; nothing was added"};
 }
 
+// Why the step's task would find no queue.
+std::string missing_queue(const core::FlowStep& step, const std::vector<Queue>& queues) {
+  if (step.queue.empty()) return "no queue takes topic " + quoted(step.topic) + " as yet";
+  std::string others;
+  for (const Queue& queue : queues)
+    if (engine::takes(queue, step.topic))
+      others += (others.empty() ? "" : ", ") + quoted(queue.name);
+  return "there is no queue " + quoted(step.queue) + " as yet" +
+         (others.empty() ? "" : " (topic " + quoted(step.topic) + " is taken by " + others + ")");
+}
+
 // Whether the step's task will find its queue; a hint when there is none as yet.
 Result<void> check_queue_of(const core::FlowDefinition& definition, const core::FlowStep& step,
                             const std::vector<Queue>& queues, std::vector<std::string>& hints) {
@@ -33,8 +44,7 @@ Result<void> check_queue_of(const core::FlowDefinition& definition, const core::
                                      quoted(takers[0]->name) + " and " + quoted(takers[1]->name) +
                                      ": name one as its \"queue\"");
   if (takers.empty())
-    hints.push_back(where + "no queue takes topic " + quoted(step.topic) +
-                    " as yet; make it with 'once queue add " +
+    hints.push_back(where + missing_queue(step, queues) + "; make it with 'once queue add " +
                     (step.queue.empty() ? std::string("NAME") : step.queue) + " --topic " +
                     step.topic + "'");
   return {};
@@ -65,11 +75,12 @@ std::string detail_of(const core::FlowStep& step) {
   return {};
 }
 
-FlowAdded told_of(const core::FlowDefinition& definition) {
-  return {.workflow = definition.name,
-          .version = definition.version,
+FlowAdded told_of(const encoding::ParsedDefinition& parsed) {
+  return {.workflow = parsed.definition.name,
+          .version = parsed.definition.version,
           .added = false,
-          .steps = definition.steps.size()};
+          .steps = parsed.definition.steps.size(),
+          .hints = parsed.hints};
 }
 
 By named(const By& by) { return {.who = by.who.empty() ? this_person() : by.who, .why = by.why}; }
@@ -86,14 +97,14 @@ Flows::~Flows() = default;
 Result<FlowAdded> Flows::check(std::string_view json) {
   auto parsed = encoding::parse_definition(json);
   if (!parsed) return parsed.error();
-  return told_of(parsed->definition);
+  return told_of(*parsed);
 }
 
 Result<FlowAdded> Flows::add(std::string_view json) {
   auto parsed = encoding::parse_definition(json);
   if (!parsed) return parsed.error();
   const core::FlowDefinition& definition = parsed->definition;
-  FlowAdded answer = told_of(definition);
+  FlowAdded answer = told_of(*parsed);
   const auto queues = impl_->zone->store->queues();
   if (!queues) return queues.error();
   for (const core::FlowStep& step : definition.steps) {
@@ -135,7 +146,10 @@ Result<FlowView> Flows::definition(std::string_view name, std::uint32_t version)
   auto known = version > 0 ? impl_->book.definition(name, version) : impl_->book.newest(name);
   if (!known) return known.error();
   const core::FlowDefinition& definition = **known;
+  auto json = impl_->book.json_of(definition);
+  if (!json) return json.error();
   FlowView view{.workflow = definition.name, .version = definition.version};
+  view.json = std::move(*json);
   for (const core::FlowStep& step : definition.steps) {
     FlowView::Step& drawn = view.steps.emplace_back();
     drawn = {.step = step.id,

@@ -11,6 +11,8 @@
 
 namespace once::inline v1 {
 
+class NewestRuns;
+
 struct Flows::Impl {
   explicit Impl(std::shared_ptr<Zone::Impl> of)
       : zone(std::move(of)),
@@ -21,8 +23,11 @@ struct Flows::Impl {
         gates(*zone->store, *zone->scheduler, book) {}
 
   Result<RunInfo> info(const core::RunState& state);
-  // Adds how the tasks of its steps stand.
-  Result<void> look_at_tasks(const core::RunState& state, RunView& view);
+  // Whether max_runs keeps it from starting anything.
+  Result<bool> held(const core::FlowDefinition& definition, const core::RunState& state);
+  // Adds the run, or all that there are, as far as they are wanted.
+  Result<void> add_run(const core::RunState& state, NewestRuns& newest);
+  Result<void> read_runs(const RunFilter& filter, NewestRuns& newest);
 
   std::shared_ptr<Zone::Impl> zone;  // keeps it open
   engine::FlowBook book;

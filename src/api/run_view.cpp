@@ -2,13 +2,12 @@
 #include <algorithm>
 #include <map>
 
+#include "api/active_steps.h"
 #include "api/flows_impl.h"
 #include "core/names.h"
 #include "encoding/flow_input.h"
 #include "encoding/flow_state.h"
-#include "encoding/step_headers.h"
 #include "encoding/stored_body.h"
-#include "engine/task_row.h"
 
 namespace once::inline v1 {
 namespace {
@@ -61,6 +60,20 @@ RunInfo info_of(const core::FlowDefinition& definition, const core::RunState& st
   return info;
 }
 
+// It waits for its turn, whatever its steps would do.
+void hold(RunInfo& info, const core::FlowDefinition& definition) {
+  info.state = RunPhase::waiting;
+  info.waits_for = "max_runs " + std::to_string(definition.max_runs);
+}
+
+// What closes a run that failed ends a round that nobody began.
+std::uint32_t rounds_begun(const core::RunState& state) {
+  std::uint32_t last = 1;
+  for (const auto& [number, round] : state.rounds)
+    if (round.sequence) last = std::max(last, number);
+  return last;
+}
+
 // The facts of a run as a list.
 class EventList {
  public:
@@ -92,6 +105,17 @@ class EventList {
                     .id = entry.id,
                     .step = step,
                     .value = entry.body});
+  }
+
+  // Who had the run retried; the log says it as long as it has the entry.
+  Result<void> add_names(store::Store& store) {
+    for (RunEvent& event : all_) {
+      if (event.event != core::to_string(FlowEvent::Kind::retried)) continue;
+      const auto entry = store.find(event.id);
+      if (!entry) return entry.error();
+      if (*entry) event.by = engine::FlowControl::said_in((*entry)->headers);
+    }
+    return {};
   }
 
   std::vector<RunEvent> take() && {
@@ -138,31 +162,6 @@ std::uint64_t last_of(const core::RunState& state) {
   return events.empty() ? 0 : events.back().sequence;
 }
 
-// How the task of a step stands in the queue that replies.
-Result<void> look_at_task(store::Store& store, const std::vector<Queue>& queues,
-                          const core::RunState& state, RunStep& step) {
-  auto entry = store.find(core::step_id(state.run, step.step));
-  if (!entry) return entry.error();
-  if (!*entry) return {};
-  for (const Queue& queue : queues) {
-    if (!encoding::read_step((*entry)->headers, queue.name)) continue;
-    auto row = engine::row_of(store, **entry, queue);
-    if (!row) return row.error();
-    if (!*row) continue;
-    step.queue = queue.name;
-    step.task_state = store::state_of(**row, store.now());
-    if (!(*row)->stored) return {};
-    const core::Record& record = (*row)->stored->record;
-    step.attempts = static_cast<int>(record.claims);
-    if (step.status == StepStatus::active)
-      step.why = record.error.empty() ? record.reason : record.error;
-    return {};
-  }
-  step.task_state = State::waiting;
-  if (step.status == StepStatus::active) step.why = "no queue takes its task as yet";
-  return {};
-}
-
 RunStep step_of(const core::FlowStep& step, const core::StepStanding& standing,
                 const core::RunState& state) {
   RunStep view{.step = step.id,
@@ -187,42 +186,98 @@ RunStep step_of(const core::FlowStep& step, const core::StepStanding& standing,
 
 }  // namespace
 
+// The last started of those that are wanted, at most so many, in that order.
+class NewestRuns {
+ public:
+  NewestRuns(const RunFilter& filter, const RunInfo* after) : filter_(filter) {
+    if (after != nullptr) before_ = place_of(after->run);
+  }
+
+  bool has_place_for(std::string_view run) const {
+    const std::string place = place_of(run);
+    if (before_ && place >= *before_) return false;
+    return runs_.size() < filter_.limit || (!runs_.empty() && place > runs_.rbegin()->first);
+  }
+  // As far as the facts say; the rest is seen when it is added.
+  bool wants(const core::RunState& state) const {
+    return has_place_for(state.run) &&
+           (filter_.workflow.empty() || state.workflow == filter_.workflow) &&
+           (filter_.version == 0 || state.version == filter_.version) &&
+           (!filter_.key || state.key == filter_.key) &&
+           (!filter_.since || state.started_at >= *filter_.since);
+  }
+  void add(RunInfo info) {
+    if (filter_.state && info.state != *filter_.state) return;
+    std::string place = place_of(info.run);
+    runs_.emplace(std::move(place), std::move(info));
+    if (runs_.size() > filter_.limit) runs_.erase(std::prev(runs_.end()));
+  }
+  std::vector<RunInfo> take() && {
+    std::vector<RunInfo> all;
+    for (auto& [place, info] : runs_) all.push_back(std::move(info));
+    return all;
+  }
+
+ private:
+  // In the order of starts.
+  static std::string place_of(std::string_view run) {
+    return std::string(ulid_of(run)) + std::string(run);
+  }
+
+  const RunFilter& filter_;
+  std::optional<std::string> before_;
+  std::map<std::string, RunInfo, std::greater<>> runs_;  // by place
+};
+
 Result<std::vector<RunInfo>> Flows::runs(const RunFilter& filter, const RunInfo* after) const {
-  store::Store& store = *impl_->zone->store;
+  NewestRuns newest(filter, after);
+  if (filter.key && !filter.workflow.empty()) {
+    auto key = impl_->book.key(filter.workflow, *filter.key);
+    if (!key) return key.error();
+    if (*key) {
+      auto known = impl_->control.find((*key)->run);
+      if (!known && known.error().code == Code::not_found)  // it has not begun
+        return std::vector<RunInfo>{};
+      if (!known) return known.error();
+      if (auto added = impl_->add_run(known->run.state, newest); !added) return added.error();
+      return std::move(newest).take();
+    }
+  }
+  if (auto read = impl_->read_runs(filter, newest); !read) return read.error();
+  return std::move(newest).take();
+}
+
+Result<void> Flows::Impl::read_runs(const RunFilter& filter, NewestRuns& newest) {
+  store::Store& store = *zone->store;
   const auto queues = store.queues();
   if (!queues) return queues.error();
   if (std::none_of(queues->begin(), queues->end(),
                    [](const Queue& queue) { return queue.name == core::kRunsLedger; }))
-    return std::vector<RunInfo>{};  // there has been no workflow yet
+    return {};  // there has been no workflow yet
   store::RowFilter wanted{.queue = std::string(core::kRunsLedger)};
   if (filter.state) wanted.state = recorded_as(*filter.state);
-  std::map<std::string, RunInfo, std::greater<>> newest;
   std::optional<store::Row> last;
   while (true) {
     auto page = store.rows(wanted, last ? &*last : nullptr, kPage);
     if (!page) return page.error();
     for (const store::Row& row : page->rows) {
-      const std::string place = std::string(ulid_of(row.key)) + row.key;
-      if (after && place >= std::string(ulid_of(after->run)) + after->run) continue;
-      if (newest.size() >= filter.limit && (newest.empty() || place < newest.rbegin()->first))
-        continue;
+      if (!newest.has_place_for(row.key)) continue;
       if (!row.stored || row.damaged || !row.stored->record.result) continue;
       auto state = encoding::decode_state(row.stored->record.result->text());
       if (!state) return state.error();
-      if (!filter.workflow.empty() && state->workflow != filter.workflow) continue;
-      if (filter.since && state->started_at < *filter.since) continue;
-      auto info = impl_->info(*state);
-      if (!info) return info.error();
-      if (filter.state && info->state != *filter.state) continue;
-      newest.emplace(place, std::move(*info));
-      if (newest.size() > filter.limit) newest.erase(std::prev(newest.end()));
+      if (auto added = add_run(*state, newest); !added) return added;
     }
-    if (!page->more || page->rows.empty()) break;
+    if (!page->more || page->rows.empty()) return {};
     last = std::move(page->rows.back());
   }
-  std::vector<RunInfo> answer;
-  for (auto& [place, info] : newest) answer.push_back(std::move(info));
-  return answer;
+}
+
+Result<void> Flows::Impl::add_run(const core::RunState& state, NewestRuns& newest) {
+  if (!newest.wants(state)) return {};
+  auto described = info(state);
+  if (!described) return described.error();
+  newest.add(std::move(*described));
+  return {};
 }
 
 Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
@@ -232,13 +287,23 @@ Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
   if (!judged) return judged.error();
   RunInfo info =
       info_of(**definition, *judged, core::stand(**definition, *judged, encoding::judge()));
-  if (info.state != RunPhase::running && info.state != RunPhase::waiting) return info;
-  const auto in = gates.admitted(**definition, state.run);
-  if (!in) return in.error();
-  if (*in || state.admits.n == 0) return info;
-  info.state = RunPhase::waiting;
-  info.waits_for = "max_runs " + std::to_string((*definition)->max_runs);
+  const auto kept_out = held(**definition, *judged);
+  if (!kept_out) return kept_out.error();
+  if (*kept_out) hold(info, **definition);
   return info;
+}
+
+// The event that asks again is in the log from the first refusal on.
+Result<bool> Flows::Impl::held(const core::FlowDefinition& definition,
+                               const core::RunState& state) {
+  if (definition.max_runs == 0 || core::end_of(state) != nullptr) return false;
+  const auto in = gates.admitted(definition, state.run);
+  if (!in) return in.error();
+  if (*in) return false;
+  const auto next = zone->store->find(
+      core::event_id(core::event_in(state, FlowEvent::Kind::admit, state.admits.n + 1)));
+  if (!next) return next.error();
+  return next->has_value();
 }
 
 Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> at) const {
@@ -255,38 +320,22 @@ Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> a
     state = core::at(state, core::Sequence{*at});
   }
   const core::RunStanding standing = core::stand(definition, state, encoding::judge());
+  const std::uint32_t round = rounds_begun(state);
   RunView view{.info = info_of(definition, state, standing),
                .input = StoredBody::json(state.input),
-               .round = core::round_of(state),
+               .round = round,
+               .closed = round < core::round_of(state),
                .sequence = last_of(state)};
   for (std::size_t i = 0; i < definition.steps.size(); ++i)
     view.steps.push_back(step_of(definition.steps[i], standing.steps[i], state));
   if (view.info.state == RunPhase::completed) view.output = body_of(core::end_of(state)->value);
   if (at) return view;
-  auto info = impl_->info(state);
-  if (!info) return info.error();
-  view.info = std::move(*info);
-  if (auto looked = impl_->look_at_tasks(state, view); !looked) return looked.error();
+  const auto held = impl_->held(definition, state);
+  if (!held) return held.error();
+  if (*held) hold(view.info, definition);
+  ActiveSteps steps(*impl_->zone->store, definition, state);
+  if (auto added = steps.add_to(view.steps, standing, *held); !added) return added.error();
   return view;
-}
-
-Result<void> Flows::Impl::look_at_tasks(const core::RunState& state, RunView& view) {
-  const auto queues = zone->store->queues();
-  if (!queues) return queues.error();
-  for (RunStep& step : view.steps) {
-    if (step.task.empty() || step.status == StepStatus::pending) continue;
-    if (auto looked = look_at_task(*zone->store, *queues, state, step); !looked) return looked;
-    if (step.status != StepStatus::active || step.task_state) continue;
-    const bool taken = std::any_of(queues->begin(), queues->end(), [&](const Queue& queue) {
-      return engine::takes(queue, step.task) && (step.queue.empty() || step.queue == queue.name);
-    });
-    if (!taken)
-      step.why = "no queue takes topic '" + step.task + "' as yet";
-    else
-      step.why =
-          state.rate_retries.contains(step.step) ? "waits for its rate" : "is about to start";
-  }
-  return {};
 }
 
 Result<std::vector<RunEvent>> Flows::events(std::string_view run) const {
@@ -299,6 +348,7 @@ Result<std::vector<RunEvent>> Flows::events(std::string_view run) const {
     if (!entry) return entry.error();
     if (*entry) list.add_task(**entry, step.id);
   }
+  if (auto named = list.add_names(*impl_->zone->store); !named) return named.error();
   return std::move(list).take();
 }
 

@@ -38,6 +38,8 @@ class StuckRuns {
 
   std::size_t looked() const { return looked_; }
   const std::vector<std::string>& stuck() const { return stuck_; }
+  const std::vector<std::string>& without_queue() const { return without_queue_; }
+  const std::string& why_without() const { return why_without_; }
 
  private:
   template <class Look>
@@ -65,13 +67,14 @@ class StuckRuns {
 
   Result<void> look_at(const store::Row& row) {
     ++looked_;
-    if (!row.stored || !row.stored->record.result || open_.contains(row.key) ||
+    if (!row.stored || !row.stored->record.result ||
         zone_.store->now() - row.stored->stamp < kLongEnough)
       return {};
     auto state = encoding::decode_state(row.stored->record.result->text());
     if (!state) return state.error();
     auto definition = book_.definition(state->workflow, state->version);
     if (!definition) return definition.error();
+    if (open_.contains(row.key)) return look_for_queues(**definition, *state);
     auto moves = moved_by_steps(**definition, *state);
     if (!moves) return moves.error();
     if (!*moves) stuck_.push_back(row.key);
@@ -92,22 +95,36 @@ class StuckRuns {
     return false;
   }
 
-  // One that no queue takes is open as well.
+  // The event that is to begin the step comes again and again, until there is a queue for it.
+  Result<void> look_for_queues(const core::FlowDefinition& definition,
+                               const core::RunState& state) {
+    const core::RunStanding standing = core::stand(definition, state, encoding::judge());
+    for (std::size_t i = 0; i < definition.steps.size(); ++i) {
+      const core::FlowStep& step = definition.steps[i];
+      if (step.kind != core::FlowStep::Kind::task || standing.steps[i].status != StepStatus::active)
+        continue;
+      const auto queue = engine::queue_of(step, queues_);
+      if (queue) continue;
+      const auto entry = zone_.store->find(core::step_id(state.run, step.id));
+      if (!entry) return entry.error();
+      if (*entry) continue;
+      without_queue_.push_back(state.run);
+      if (why_without_.empty()) why_without_ = "step '" + step.id + "': " + queue.error().message;
+      return {};
+    }
+    return {};
+  }
+
+  // One that no queue takes is open as well, and one that is held in doubt waits for a person.
   Result<bool> is_open(const std::string& task) {
     auto entry = zone_.store->find(task);
     if (!entry) return entry.error();
     if (!*entry) return false;
-    bool taken = false;
-    for (const Queue& queue : queues_) {
-      auto row = engine::row_of(*zone_.store, **entry, queue);
-      if (!row) return row.error();
-      if (!*row) continue;
-      taken = true;
-      const auto& stored = (*row)->stored;
-      if (!stored || !core::settled(stored->record.state) || stored->record.reply_due) return true;
-      if ((*row)->order) return true;
-    }
-    return !taken;
+    auto found = engine::step_row(*zone_.store, **entry, queues_);
+    if (!found) return found.error();
+    if (!*found || !(*found)->row.stored || (*found)->row.order) return true;
+    const core::Record& record = (*found)->row.stored->record;
+    return !core::over(record.state) || record.reply_due;
   }
 
   const Zone::Impl& zone_;
@@ -116,7 +133,16 @@ class StuckRuns {
   std::set<std::string, std::less<>> open_;  // runs of which an event is not handled yet
   std::size_t looked_ = 0;
   std::vector<std::string> stuck_;
+  std::vector<std::string> without_queue_;
+  std::string why_without_;  // of the first
 };
+
+std::string named(const std::vector<std::string>& runs) {
+  std::string text = core::counted(runs.size(), "run") + " (";
+  for (std::size_t i = 0; i < std::min(kNamed, runs.size()); ++i)
+    text += (i > 0 ? ", " : "") + runs[i];
+  return text + (runs.size() > kNamed ? ", ...)" : ")");
+}
 
 }  // namespace
 
@@ -125,17 +151,23 @@ Result<void> look_for_stuck_runs(const Zone::Impl& zone, Diagnosis& diagnosis) {
   if (auto looked = runs.look(); !looked) return looked.error();
   diagnosis.checked.push_back("runs of workflows: " + core::counted(runs.looked(), "run") +
                               " that go on looked at");
+  if (!runs.without_queue().empty())
+    diagnosis.findings.push_back(
+        {.code = "run_without_queue",
+         .severity = Severity::warning,
+         .about = "runs of workflows",
+         .what =
+             named(runs.without_queue()) + " with a step that has no queue: " + runs.why_without(),
+         .harm = "the step is not begun, and its run waits without end",
+         .fix = "once queue add; or add a version of the workflow that names the right queue, "
+                "cancel the run and start it anew"});
   if (runs.stuck().empty()) return {};
-  std::string named;
-  for (std::size_t i = 0; i < std::min(kNamed, runs.stuck().size()); ++i)
-    named += (i > 0 ? ", " : "") + runs.stuck()[i];
-  if (runs.stuck().size() > kNamed) named += ", ...";
   diagnosis.findings.push_back(
       {.code = "stuck_run",
        .severity = Severity::warning,
        .about = "runs of workflows",
-       .what = core::counted(runs.stuck().size(), "run") + " (" + named +
-               ") that nothing will move: no event or timer of it waits, and no task of its steps "
+       .what = named(runs.stuck()) +
+               " that nothing will move: no event or timer of it waits, and no task of its steps "
                "is open",
        .harm = "what is left of the run is never done; a worker of an older version of once that "
                "ran a step forgets to say so",

@@ -2,11 +2,18 @@
 #include "once/workflow.h"
 
 #include <charconv>
+#include <set>
 
+#include "core/names.h"
 #include "encoding/flow_definition.h"
 #include "encoding/object_text.h"
 
 namespace once::inline v1 {
+namespace {
+
+constexpr char kNothingMade[] = "nothing was made";
+
+}  // namespace
 
 // Writes only what was said; the rest has its defaults where the definition is read.
 class WorkflowText {
@@ -16,10 +23,11 @@ class WorkflowText {
   static Result<std::string> of(const Workflow& flow) {
     WorkflowText writer;
     std::string text = writer.text_of(flow);
+    if (!core::valid_utf8(text)) writer.fault_ = "some name or text is not UTF-8";
     if (writer.fault_.empty()) return text;
     return Error{
         .code = Code::invalid_input,
-        .message = "workflow '" + flow.name_ + "': " + writer.fault_ + "; nothing was made"};
+        .message = "workflow '" + flow.name_ + "': " + writer.fault_ + "; " + kNothingMade};
   }
 
  private:
@@ -53,13 +61,17 @@ class WorkflowText {
     if (step.input) text.json("input", text_of(*step.input));
     if (step.retry) text.json("retry", text_of(*step.retry));
     if (step.timeout != Duration{0}) put("timeout", step.timeout, text);
-    if (step.skip_if.starts_with('{'))
-      text.json("skip_if", step.skip_if);
-    else
-      put("skip_if", step.skip_if, text);
+    put_condition(step, text);
     put("on_failure", step.on_failure, text);
     if (step.rate) text.json("rate", text_of(*step.rate));
     return std::move(text).take();
+  }
+
+  void put_condition(const Workflow::Step& step, ObjectText& text) {
+    if (!step.skip_if.starts_with('{')) return put("skip_if", step.skip_if, text);
+    if (const auto condition = encoding::parse_json(step.skip_if); !condition)
+      fault_ = "step '" + step.id + "': skip_if: " + condition.error().message;
+    text.json("skip_if", step.skip_if);
   }
 
   static std::string text_of(const std::vector<std::string>& names) {
@@ -102,7 +114,9 @@ class WorkflowText {
       return quoted(input.path_);
     }
     ObjectText text;
+    std::set<std::string> names;
     for (const Input::Member& member : input.members_) {
+      if (!names.insert(member.name).second) fault_ = "an input has '" + member.name + "' twice";
       if (member.path && !member.value) {
         text.json(member.name, quoted(*member.path));
         continue;
@@ -197,7 +211,7 @@ Workflow& Workflow::step(Step step) {
 Result<std::string> Workflow::json() const {
   const auto text = WorkflowText::of(*this);
   if (!text) return text;
-  auto parsed = encoding::parse_definition(*text);
+  auto parsed = encoding::parse_definition(*text, kNothingMade);
   if (!parsed) return parsed.error();
   return std::move(parsed->canonical);
 }

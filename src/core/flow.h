@@ -226,7 +226,10 @@ struct RunStanding {
 
 // What the core cannot read by itself. Pure: the same state, the same answer.
 struct Judge {
-  std::function<bool(const FlowStep&, const RunState&)> skips{};
+  using Skips = std::function<bool(const FlowStep&)>;
+  // Is asked once for a state, so that what many conditions look at is read once. The state must outlive
+  // the answer.
+  std::function<Skips(const RunState&)> of{};
 };
 
 // What is to be done. Each can be done twice. `tries` makes a start that was refused another action

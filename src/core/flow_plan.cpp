@@ -50,7 +50,7 @@ bool has_timer(const FlowStep& step) {
 class Standings {
  public:
   Standings(const FlowDefinition& definition, const RunState& state, const Judge& judge)
-      : definition_(definition), state_(state), judge_(judge) {
+      : definition_(definition), state_(state), skips_(judge.of(state)) {
     all_.reserve(definition.steps.size());
     for (const FlowStep& step : definition.steps) all_.push_back(of(step));
   }
@@ -111,7 +111,7 @@ class Standings {
               .why = "depends on " + quoted(definition_.steps[*lost].id) + ", which " +
                      (failed ? "failed" : "was not reached")};
     }
-    if (!step.skip_if.empty() && judge_.skips(step, state_))
+    if (!step.skip_if.empty() && skips_(step))
       return {.status = StepStatus::skipped, .n = 0, .why = "skip_if holds"};
     return {.status = StepStatus::active, .n = 0, .why = {}};
   }
@@ -136,7 +136,7 @@ class Standings {
 
   const FlowDefinition& definition_;
   const RunState& state_;
-  const Judge& judge_;
+  Judge::Skips skips_;
   std::vector<StepStanding> all_;
 };
 
@@ -274,6 +274,21 @@ std::vector<FlowAction> when_time_is_up(const FlowDefinition& definition, const 
   return {std::move(end)};
 }
 
+// Steps that were under way when the run was ended have not failed, though their tasks say in the end
+// that they were cancelled.
+RunState without_called_off(RunState state) {
+  const EndFact* const end = end_of(state);
+  if (end == nullptr ||
+      (end->outcome != RunOutcome::cancelled && end->outcome != RunOutcome::timed_out))
+    return state;
+  const Sequence ended = end->sequence;
+  for (auto& [step, facts] : state.steps)
+    std::erase_if(facts, [&](const auto& fact) {
+      return fact.second.outcome == StepOutcome::cancelled && fact.second.sequence > ended;
+    });
+  return state;
+}
+
 std::vector<FlowAction> when_over(const FlowDefinition& definition, const RunState& state,
                                   const FlowEvent& event, const Judge& judge) {
   const auto round = state.rounds.find(event.n);
@@ -351,7 +366,8 @@ std::vector<Duration> waits_of(const RetryPolicy& retry) {
 
 RunStanding stand(const FlowDefinition& definition, const RunState& state, const Judge& judge) {
   RunStanding standing;
-  Standings steps(definition, state, judge);
+  const RunState seen = without_called_off(state);
+  Standings steps(definition, seen, judge);
   if (state.started && steps.only_waits()) standing.phase = RunPhase::waiting;
   standing.steps = std::move(steps).take();
   const EndFact* const end = end_of(state);

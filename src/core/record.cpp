@@ -75,6 +75,15 @@ std::optional<Duration> look_again(const Record& record) {
   }
 }
 
+std::string last_error(const Record& record) {
+  if (record.attempts.empty() || record.attempts.back().ending != Ending::timed_out)
+    return record.error;
+  const bool own = record.own && record.own->timeout > Duration{0};
+  const std::string& error = record.attempts.back().error;
+  return "timed out" + (own ? " after " + duration_text(record.own->timeout) : "") +
+         (error.empty() ? "" : ": " + error);
+}
+
 Token token_of(const Record& record, Revision revision) {
   if (!record.attempts.empty() && record.attempts.back().token) return record.attempts.back().token;
   return Token{revision.value};

@@ -181,6 +181,9 @@ inline constexpr Duration kReplyAgain{10'000};
 // delivery is done with. What owes a reply is not done with, whatever its state.
 std::optional<Duration> look_again(const Record& record);
 
+// What the last attempt that had one gave as its error; that it ran out of time, when it did.
+std::string last_error(const Record& record);
+
 // The token of the running claim, given the revision the record was read at or written with.
 Token token_of(const Record& record, Revision revision);
 

@@ -3,6 +3,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -97,6 +98,12 @@ Result<core::Digest> content_digest(std::string_view topic, const Body& body) {
   append_canonical_string(topic, content);
   content += '}';
   return sha256(content);
+}
+
+core::Nonce nonce_of(const core::Digest& digest) {
+  core::Nonce nonce;
+  std::copy_n(digest.bytes.begin(), nonce.bytes.size(), nonce.bytes.begin());
+  return nonce;
 }
 
 }  // namespace once::encoding

@@ -20,6 +20,9 @@ std::optional<core::Digest> digest_from(std::string_view text);  // the inverse 
 // JSON, "raw":"<hex SHA-256 of its bytes>" stands in place of "body".
 Result<core::Digest> content_digest(std::string_view topic, const Body& body);
 
+// Of what says the same whoever says it: then a second time is no other one.
+core::Nonce nonce_of(const core::Digest& digest);
+
 // Where two contents differ, for a person; empty when they do not. First "topic", when the topics
 // differ. Then the bodies, as JSON paths in which "$" is the body: the deepest places that differ
 // ("$.amount", "$.lines[2].sku", "$[\"a b\"]"), in canonical order; a member or element that only

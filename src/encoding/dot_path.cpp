@@ -37,4 +37,20 @@ const Json* at(const Json& root, std::string_view dot_path) {
   return child(*value, part);
 }
 
+std::string_view dot_path_fault(std::string_view dot_path) {
+  if (dot_path.empty()) return {};
+  std::size_t begin = 0;  // of the part
+  for (std::size_t i = 0; i <= dot_path.size(); ++i) {
+    if (i == dot_path.size() || dot_path[i] == '.') {
+      if (i == begin) return "it has an empty part";
+      begin = i + 1;
+    } else if (dot_path[i] == '\\') {
+      if (++i == dot_path.size()) return "a backslash at the end escapes nothing";
+    } else if (dot_path[i] == '[') {
+      return "an index is a part of its own, as in lines.0, and a member's bracket is written \\[";
+    }
+  }
+  return {};
+}
+
 }  // namespace once::encoding

@@ -12,4 +12,7 @@ namespace once::encoding {
 // is an index written in decimal without leading zeros.
 const Json* at(const Json& root, std::string_view dot_path);
 
+// What a person who wrote this did not mean, as in "a[0]" and "a..b"; empty: nothing.
+std::string_view dot_path_fault(std::string_view dot_path);
+
 }  // namespace once::encoding

@@ -2,9 +2,9 @@
 // the same to editors.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/flow.h"
 #include "once/result.h"
@@ -13,20 +13,18 @@ namespace once::encoding {
 
 struct ParsedDefinition {
   core::FlowDefinition definition{};
-  std::string canonical{};  // as kept_json.h writes it, without "$schema"
+  std::vector<std::string> hints{};  // what is allowed, and perhaps not meant
+  std::string canonical{};           // as kept_json.h writes it, without "$schema"
 };
 
-// Code::invalid_input: everything that is wrong with it in one message, which says that nothing was
-// added.
-Result<ParsedDefinition> parse_definition(std::string_view json);
+// Code::invalid_input: everything that is wrong with it in one message, which ends with what was not
+// done.
+Result<ParsedDefinition> parse_definition(std::string_view json,
+                                          std::string_view undone = "nothing was added");
 
-// The objects that a definition is made of, and what they may contain.
-enum class FlowPart { workflow, step, retry, rate, member, condition };
-inline constexpr FlowPart kFlowParts[] = {FlowPart::workflow, FlowPart::step,
-                                          FlowPart::retry,    FlowPart::rate,
-                                          FlowPart::member,   FlowPart::condition};
-std::string_view to_string(FlowPart part);
-std::span<const std::string_view> fields_of(FlowPart part);
+// JSON that is the same for definitions that mean the same, however they are written. Its steps are
+// members by their ids.
+std::string meaning_of(const core::FlowDefinition& definition);
 
 // "payment@0000000003": the newest version of a name comes last.
 std::string definition_key(std::string_view name, std::uint32_t version);

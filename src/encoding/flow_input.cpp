@@ -5,7 +5,6 @@
 #include "encoding/digest.h"
 #include "encoding/dot_path.h"
 #include "encoding/kept_json.h"
-#include "encoding/key_template.h"
 #include "encoding/object_text.h"
 #include "encoding/utf8.h"
 
@@ -121,6 +120,21 @@ bool says_yes(const Json* value) {
   return false;
 }
 
+bool holds(std::string_view condition, Scope& scope) {
+  const auto parsed = parse_json(condition);
+  if (!parsed) return false;
+  if (parsed->kind() == Json::Kind::string) return says_yes(scope.find(parsed->string()));
+  const Json* const path = parsed->member("path");
+  const Json* const value = path == nullptr ? nullptr : scope.find(path->string());
+  if (const Json* const equals = parsed->member("equals"))
+    return value != nullptr && *value == *equals;
+  if (const Json* const other = parsed->member("not_equals"))
+    return value == nullptr || *value != *other;
+  if (const Json* const exists = parsed->member("exists"))
+    return (value != nullptr) == exists->boolean();
+  return false;
+}
+
 }  // namespace
 
 std::optional<FlowPath> flow_path(std::string_view text) {
@@ -177,26 +191,33 @@ void add_steps_of(std::string_view mapping, std::set<std::string>& steps) {
   }
 }
 
-bool holds(std::string_view condition, const core::RunState& state) {
-  const auto parsed = parse_json(condition);
-  if (!parsed) return false;
-  Scope scope(state);
-  if (parsed->kind() == Json::Kind::string) return says_yes(scope.find(parsed->string()));
-  const Json* const path = parsed->member("path");
-  const Json* const value = path == nullptr ? nullptr : scope.find(path->string());
-  if (const Json* const equals = parsed->member("equals"))
-    return value != nullptr && *value == *equals;
-  if (const Json* const other = parsed->member("not_equals"))
-    return value == nullptr || *value != *other;
-  if (const Json* const exists = parsed->member("exists"))
-    return (value != nullptr) == exists->boolean();
-  return false;
+core::Judge judge() {
+  return {.of = [](const core::RunState& state) {
+    return [scope = Scope(state)](const core::FlowStep& step) mutable {
+      return holds(step.skip_if, scope);
+    };
+  }};
 }
 
-core::Judge judge() {
-  return {.skips = [](const core::FlowStep& step, const core::RunState& state) {
-    return holds(step.skip_if, state);
-  }};
+Result<KeyTemplate> key_template_of(const core::FlowDefinition& definition) {
+  auto keys = KeyTemplate::parse(definition.key,
+                                 {.key = "the key of workflow '" + definition.name + "'",
+                                  .source = "the input",
+                                  .owner = "this run",
+                                  .all = "every run",
+                                  .paths_only = true},
+                                 NullIs::missing);
+  if (!keys) return keys;
+  for (const std::string_view path : keys->paths()) {
+    const std::string_view fault = path.starts_with("input.")
+                                       ? "a key's paths begin in the input: leave out 'input.', or "
+                                         "write a member of that name as \\input"
+                                       : dot_path_fault(path);
+    if (!fault.empty())
+      return Error{.code = Code::invalid_input,
+                   .message = "the path '" + excerpt(path, 100) + "': " + std::string(fault)};
+  }
+  return keys;
 }
 
 Result<std::string> run_key(const core::FlowDefinition& definition, const Body& input) {
@@ -210,11 +231,7 @@ Result<std::string> run_key(const core::FlowDefinition& definition, const Body& 
     if (const auto done = canonicalise(input.text(), text); !done) return refused(done.error());
     return hex(sha256(text));
   }
-  const auto keys = KeyTemplate::parse(definition.key,
-                                       {.key = "the key of workflow '" + definition.name + "'",
-                                        .source = "the input",
-                                        .owner = "this run"},
-                                       NullIs::missing);
+  const auto keys = key_template_of(definition);
   if (!keys) return refused(keys.error());
   auto key = keys->key("", "", input, {});
   if (!key) return refused(key.error());

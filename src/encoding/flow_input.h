@@ -17,6 +17,7 @@
 
 #include "core/flow.h"
 #include "encoding/json.h"
+#include "encoding/key_template.h"
 #include "once/result.h"
 
 namespace once::encoding {
@@ -39,9 +40,12 @@ Result<std::string> run_output(const core::FlowDefinition& definition, const cor
 // Adds the steps whose outputs a mapping or a condition looks at.
 void add_steps_of(std::string_view mapping, std::set<std::string>& steps);
 
-// The condition is canonical JSON that parse_definition() took.
-bool holds(std::string_view condition, const core::RunState& state);
-core::Judge judge();  // skip_if, by holds()
+// By skip_if, which is canonical JSON that parse_definition() took. The run's input and each output are
+// read at most once for a state.
+core::Judge judge();
+
+// Code::invalid_input: the definition's key could fit no input.
+Result<KeyTemplate> key_template_of(const core::FlowDefinition& definition);
 
 // By what a run of this input is known: the definition's template, or without one the digest of the
 // input. Code::invalid_input: the input has no such key, and nothing was started.

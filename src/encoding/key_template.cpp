@@ -84,18 +84,17 @@ Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, Nu
   if (const auto why = unreadable(text)) return refused(text, *why);
 
   const bool braces = text.find_first_of("{}") != std::string_view::npos;
-  if (text.starts_with(kHeader)) {
+  if (text.starts_with(kHeader) && !result.words_.paths_only) {
     if (braces) return refused(text, "among other text a header is written {header:NAME}");
-    auto part = value_part(text);
+    auto part = result.value_part(text);
     if (!part) return refused(text, part.error().message);
     result.parts_.push_back(*part);
     return result;
   }
   if (!braces) {
-    return refused(text,
-                   "it has no value in braces, so every task would have the same key; for "
-                   "the value at a path write {" +
-                       excerpt(text, kShown) + "}");
+    return refused(text, "it has no value in braces, so " + result.words_.all +
+                             " would have the same key; for the value at a path write {" +
+                             excerpt(text, kShown) + "}");
   }
 
   std::string literal;
@@ -116,7 +115,7 @@ Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, Nu
       if (i >= text.size() || text[i] == '{') {
         return refused(text, "a { has no } after it; a literal one is written \\{");
       }
-      auto part = value_part(text.substr(begin, i - begin));
+      auto part = result.value_part(text.substr(begin, i - begin));
       if (!part) return refused(text, part.error().message);
       result.parts_.push_back(*part);
     } else {
@@ -126,7 +125,8 @@ Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, Nu
   end_literal();
   if (std::all_of(result.parts_.begin(), result.parts_.end(),
                   [](const Part& part) { return part.kind == Part::Kind::literal; })) {
-    return refused(text, "it has no value in braces, so every task would have the same key");
+    return refused(
+        text, "it has no value in braces, so " + result.words_.all + " would have the same key");
   }
   if (const auto separated = result.separate_values(); !separated) {
     return refused(text, separated.error().message);
@@ -134,11 +134,18 @@ Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, Nu
   return result;
 }
 
-Result<KeyTemplate::Part> KeyTemplate::value_part(std::string_view text) {
+Result<KeyTemplate::Part> KeyTemplate::value_part(std::string_view text) const {
   const auto fail = [](std::string why) {
     return Error{.code = Code::invalid_input, .message = std::move(why)};
   };
-  if (text.empty()) return fail("{} names nothing; write {path}, {$topic}, {$id} or {header:NAME}");
+  if (text.empty())
+    return fail(words_.paths_only
+                    ? "{} names nothing; write {path}"
+                    : "{} names nothing; write {path}, {$topic}, {$id} or {header:NAME}");
+  if (words_.paths_only && (text.front() == '$' || text.starts_with(kHeader)))
+    return fail("{" + excerpt(text, kShown) + "} is no path into " + words_.source +
+                ", and there is no topic, id or header" +
+                (text.front() == '$' ? "; a member of that name is written {\\$...}" : ""));
   if (text == "$topic") return Part{Part::Kind::topic, {}};
   if (text == "$id") return Part{Part::Kind::id, {}};
   if (text.front() == '$') {
@@ -271,10 +278,11 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
   return key;
 }
 
-bool KeyTemplate::of_body_alone() const {
-  return !is_id() && std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
-    return part.kind == Part::Kind::literal || part.kind == Part::Kind::path;
-  });
+std::vector<std::string_view> KeyTemplate::paths() const {
+  std::vector<std::string_view> all;
+  for (const Part& part : parts_)
+    if (part.kind == Part::Kind::path) all.push_back(part.text);
+  return all;
 }
 
 std::optional<std::string> KeyTemplate::key_of(std::string_view value) const {

@@ -35,6 +35,8 @@ struct KeyWords {
   std::string key = "the queue's key";
   std::string source = "the body";
   std::string owner = "this task";
+  std::string all = "every task";
+  bool paths_only = false;  // there is no topic, id or header
 };
 
 class KeyTemplate {
@@ -44,8 +46,7 @@ class KeyTemplate {
                                    NullIs null = NullIs::value);
 
   bool is_id() const { return parts_.empty(); }
-  // It has paths and nothing else: no id, topic or header.
-  bool of_body_alone() const;
+  std::vector<std::string_view> paths() const;
   Result<std::string> key(std::string_view id, std::string_view topic, const Body& body,
                           const std::map<std::string, std::string>& headers) const;
   // The key of a task in which the template's only value is this string; none: it has several.
@@ -57,7 +58,7 @@ class KeyTemplate {
     std::string text;
   };
 
-  static Result<Part> value_part(std::string_view text);
+  Result<Part> value_part(std::string_view text) const;
   Result<void> separate_values();
   void append_string(std::string_view value, std::string& key) const;
   Result<void> append_path(const Part& part, const Json& root, std::string& key) const;

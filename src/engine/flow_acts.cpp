@@ -30,26 +30,8 @@ std::optional<core::TaskPolicy> policy_of(const core::FlowStep& step) {
   return policy;
 }
 
-Error no_queue(const core::FlowStep& step) {
-  return {.code = Code::not_found,
-          .message = "step '" + step.id + "' waits for " +
-                     (step.queue.empty() ? "a queue" : "queue '" + step.queue + "'") +
-                     " that takes topic '" + step.topic + "'"};
-}
-
-// The queue that is to reply. Code::not_found: there is none as yet.
-Result<std::string> queue_of(const core::FlowStep& step, const std::vector<Queue>& queues) {
-  const Queue* only = nullptr;
-  for (const Queue& queue : queues) {
-    if (!takes(queue, step.topic) || (!step.queue.empty() && queue.name != step.queue)) continue;
-    if (only != nullptr)
-      return Error{.code = Code::invalid_input,
-                   .message = "topic '" + step.topic + "' is taken by queues '" + only->name +
-                              "' and '" + queue.name + "'; name one in the step"};
-    only = &queue;
-  }
-  if (only == nullptr) return no_queue(step);
-  return only->name;
+Error held(const core::FlowStep& step, const Error& why) {
+  return {.code = why.code, .message = "step '" + step.id + "' waits: " + why.message};
 }
 
 // Code::invalid_input: it can have no task, and never will. A task that nobody may begin needs no queue.
@@ -85,11 +67,8 @@ core::FlowEvent no_task(const core::FlowStep& step, const core::RunState& state,
 // One order per round and step, whoever gives it.
 core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
                      const core::FlowStep& step) {
-  const auto digest =
-      encoding::sha256(state.run + ".retried." + std::to_string(retry.round) + "." + step.id);
-  core::Nonce nonce;
-  std::copy_n(digest.bytes.begin(), nonce.bytes.size(), nonce.bytes.begin());
-  return nonce;
+  return encoding::nonce_of(
+      encoding::sha256(state.run + ".retried." + std::to_string(retry.round) + "." + step.id));
 }
 
 // A step that is to start, as far as gates are concerned; none: another kind of act.
@@ -212,6 +191,16 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
   std::vector<core::FlowAction> passed;
   for (core::FlowAction& action : actions) {
     const auto start = start_in(action);
+    // What cannot begin as yet takes nobody's place.
+    if (std::holds_alternative<core::StartTask>(action)) {
+      const core::FlowStep& step = definition.steps[start->step];
+      auto known = queues_for(step);
+      if (!known) return known.error();
+      if (auto queue = queue_of(step, *known); !queue) {
+        batch.held_back = held(step, queue.error());
+        continue;
+      }
+    }
     if (start && start->task && definition.steps[start->step].rate) {
       const core::FlowStep& step = definition.steps[start->step];
       const std::uint32_t n = rate_retries_of(state, step);
@@ -233,18 +222,13 @@ Result<void> FlowActs::append(const core::FlowDefinition& definition, const core
                               const core::FlowAction& action, Batch& batch) {
   const auto task = [&](std::size_t index, bool called_off) -> Result<void> {
     const core::FlowStep& step = definition.steps[index];
-    auto known = queues();
+    auto known = queues_for(step);
     if (!known) return known.error();
     auto item = task_of(step, state, *known, called_off);
-    if (!item && item.error().code == Code::not_found) {  // it may have come since
-      known = queues(Look::anew);
-      if (!known) return known.error();
-      item = task_of(step, state, *known, called_off);
-    }
     if (item)
       batch.task(std::move(*item), step);
     else if (item.error().code == Code::not_found)
-      batch.held_back = item.error();
+      batch.held_back = held(step, item.error());
     else if (!called_off)
       return refuse(step, state, item.error().message, batch);
     return {};
@@ -288,7 +272,7 @@ Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const cor
 // take, or a task's id that somebody else has given to something, ends the step, or the run.
 Result<void> FlowActs::send(const core::RunState& state, Batch batch) {
   if (batch.items.empty()) return {};
-  const auto answers = log_.append(std::move(batch.items));
+  const auto answers = log_.append(std::move(batch.items), FlowLog::Again::same);
   Batch ends;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Batch::Item& meant = batch.meant[i];
@@ -296,6 +280,9 @@ Result<void> FlowActs::send(const core::RunState& state, Batch batch) {
     const bool never = !answers[i] && (answers[i].error().code == Code::too_large ||
                                        answers[i].error().code == Code::invalid_input);
     if (!answers[i] && (!never || (meant.step == nullptr && !meant.end))) return answers[i].error();
+    // Another end was first: what was put away for this one is nobody's.
+    if (meant.end && taken && meant.end->value_place)
+      if (auto settled = book_.settle_value(meant.end->value_place->key); !settled) return settled;
     if (meant.end && never) {
       core::FlowEvent failed = *meant.end;
       failed.run_outcome = core::RunOutcome::failed;
@@ -345,7 +332,14 @@ Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core:
                                               .at = store_.wall(),
                                               .by = kBy,
                                               .why = "run " + state.run + " was retried"}};
-  return store_.wake(place->queue, std::span(&wake, 1));
+  if (auto woken = store_.wake(place->queue.name, std::span(&wake, 1)); !woken) return woken;
+  auto row = row_at(store_, place->sequence, place->queue);
+  if (!row) return row.error();
+  if (*row && has_order(**row, wake.order->nonce, store_.now())) return {};
+  // One that was meant for an earlier try is in its place until a worker has looked at it.
+  return Error{.code = Code::store_unavailable,
+               .message = "step '" + step.id + "' has another order, which is carried out first",
+               .retryable = true};
 }
 
 // Where the task of a step that failed is. Once cancelled or forgotten it never says anything again;
@@ -358,20 +352,17 @@ Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
   if (!*entry) return Place{.why_not = "its task is forgotten"};
   auto known = queues();
   if (!known) return known.error();
-  for (const Queue& queue : *known) {
-    if (!encoding::read_step((*entry)->headers, queue.name)) continue;
-    auto row = row_of(store_, **entry, queue);
-    if (!row) return row.error();
-    if (!*row || !(*row)->stored) continue;
-    const core::Record& record = (*row)->stored->record;
-    Place place{.queue = queue.name, .sequence = (*entry)->sequence, .claims = record.claims};
-    place.dead = record.state == State::dead;
-    if (record.state == State::cancelled) place.why_not = "its task was cancelled by hand";
-    return place;
-  }
-  return Error{.code = Code::store_unavailable,
-               .message = "no queue has task '" + id + "', which is to run again",
-               .retryable = true};
+  auto found = step_row(store_, **entry, *known);
+  if (!found) return found.error();
+  if (!*found || !(*found)->row.stored)
+    return Error{.code = Code::store_unavailable,
+                 .message = "no queue has task '" + id + "', which is to run again",
+                 .retryable = true};
+  const core::Record& record = (*found)->row.stored->record;
+  Place place{.queue = *(*found)->queue, .sequence = (*entry)->sequence, .claims = record.claims};
+  place.dead = record.state == State::dead;
+  if (record.state == State::cancelled) place.why_not = "its task was cancelled by hand";
+  return place;
 }
 
 Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
@@ -382,7 +373,8 @@ Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::
     // A slow runner that is about to arm it finds that it is there, and over.
     store::Append item = FlowLog::entry_of(timer);
     item.lives = Duration{0};
-    if (const auto appended = log_.append(std::move(item)); !appended) return appended.error();
+    const auto appended = log_.append(std::move(item), FlowLog::Again::same);
+    if (!appended) return appended.error();
   }
   return call_off(id, state);
 }
@@ -394,27 +386,43 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
   auto entry = store_.find(id);
   if (!entry) return entry.error();
   if (!*entry) return {};
-  auto known = queues();
-  if (!known) return known.error();
   const auto& headers = (*entry)->headers;  // a timer has none
-  for (const Queue& queue : *known) {
-    if (!headers.empty() && !encoding::read_step(headers, queue.name)) continue;
-    for (int tries = 0; tries < kTries; ++tries) {
-      auto row = row_of(store_, **entry, queue);
-      if (!row) return row.error();
-      if (!*row) break;
-      const bool dead = (*row)->stored && (*row)->stored->record.state == State::dead;
-      auto written = dead && !(*row)->order ? drop(store_, scheduler_, queue, **row, kBy, why)
-                                            : cancel(store_, scheduler_, queue, **row, kBy, why);
-      if (written) break;
-      if (written.error().code != Code::wrong_state || !written.error().retryable)
-        return written.error();
+  bool found = false;
+  for (const Look look : {Look::remembered, Look::anew}) {
+    auto known = queues(look);
+    if (!known) return known.error();
+    for (const Queue& queue : *known) {
+      if (!headers.empty() && !encoding::read_step(headers, queue.name)) continue;
+      found = true;
+      if (auto done = call_off(**entry, queue, why); !done) return done;
     }
+    if (found) break;
   }
   return {};
 }
 
-// Events that would have tried a start again are waited for by nobody.
+// A worker, or a person, may come to it between the look and the write: then it is looked at again.
+Result<void> FlowActs::call_off(const store::Entry& entry, const Queue& queue,
+                                const std::string& why) {
+  for (int tries = 0; tries < kTries; ++tries) {
+    auto row = row_of(store_, entry, queue);
+    if (!row) return row.error();
+    if (!*row) return {};
+    const bool dead = (*row)->stored && (*row)->stored->record.state == State::dead;
+    if ((*row)->stored && !dead && core::over((*row)->stored->record.state)) return {};
+    auto written = dead && !(*row)->order ? drop(store_, scheduler_, queue, **row, kBy, why)
+                                          : cancel(store_, scheduler_, queue, **row, kBy, why);
+    if (written && written->decision.verdict != core::Verdict::wrong_state) return {};
+    if (!written && (written.error().code != Code::wrong_state || !written.error().retryable))
+      return written.error();
+  }
+  return Error{.code = Code::store_unavailable,
+               .message = "others keep changing '" + entry.id + "', which is to be called off",
+               .retryable = true};
+}
+
+// Events that would have tried a start again are waited for by nobody; of a run that may be retried the
+// one that waits for max_runs is.
 Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
   using Kind = core::FlowEvent::Kind;
   for (const core::FlowStep& step : definition.steps) {
@@ -424,12 +432,19 @@ Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core
     if (auto done = call_off(core::event_id(next), state); !done) return done;
   }
   const core::EndFact* const end = core::end_of(state);
-  if (definition.max_runs > 0 && end != nullptr && end->outcome != core::RunOutcome::completed)
+  if (definition.max_runs > 0 && end != nullptr &&
+      (end->outcome == core::RunOutcome::cancelled || end->outcome == core::RunOutcome::timed_out))
     if (auto done =
             call_off(core::event_id(core::event_in(state, Kind::admit, state.admits.n + 1)), state);
         !done)
       return done;
   return gates_.leave(definition, state.run);
+}
+
+// One that takes its topic may have come since they were read.
+Result<FlowActs::Queues> FlowActs::queues_for(const core::FlowStep& step) {
+  auto known = queues();
+  return known && !queue_of(step, *known) ? queues(Look::anew) : std::move(known);
 }
 
 Result<FlowActs::Queues> FlowActs::queues(Look look) {

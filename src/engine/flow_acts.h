@@ -51,7 +51,7 @@ class FlowActs {
   Result<void> retry(const core::FlowDefinition& definition, const core::RunState& state,
                      const core::RetryTask& action);
   struct Place {
-    std::string queue{};
+    Queue queue{};
     core::Sequence sequence{};
     std::uint32_t claims{};
     bool dead = false;      // else it is under way, or has just ended in another way
@@ -61,8 +61,10 @@ class FlowActs {
   Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);
   // Where the log has an entry of that id, it is not to be run (any more).
   Result<void> call_off(const std::string& id, const core::RunState& state);
+  Result<void> call_off(const store::Entry& entry, const Queue& queue, const std::string& why);
   enum class Look { remembered, anew };
   Result<Queues> queues(Look look = Look::remembered);  // as of a moment ago
+  Result<Queues> queues_for(const core::FlowStep& step);
 
   store::Store& store_;
   Scheduler& scheduler_;

@@ -254,12 +254,13 @@ Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
   if (!current || !current->record.result) return damaged("the definition of '" + key + "'");
   // What is left out, or written in another way, means the same.
   const auto there = encoding::parse_definition(current->record.result->text());
-  if (there && there->definition == given) return false;
+  if (!there) return damaged("the definition of '" + key + "'");
+  auto differs = encoding::differing({}, StoredBody::json(encoding::meaning_of(there->definition)),
+                                     {}, StoredBody::json(encoding::meaning_of(given)));
+  if (differs.empty()) return false;
   const auto last = newest(given.name);
-  return another_definition(
-      given,
-      encoding::differing({}, *current->record.result, {}, StoredBody::json(parsed.canonical)),
-      (last ? (*last)->version : given.version) + 1);
+  return another_definition(given, std::move(differs),
+                            (last ? (*last)->version : given.version) + 1);
 }
 
 Result<FlowDefinitionRef> FlowBook::definition(std::string_view name, std::uint32_t version) {
@@ -290,16 +291,27 @@ Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
     if (const auto known = definitions_.find(key); known != definitions_.end())
       return known->second;
   }
+  const auto json = read_definition(key);
+  if (!json) return json.error();
+  auto parsed = encoding::parse_definition(*json);
+  if (!parsed) return damaged("the definition of '" + key + "'");
+  auto made = std::make_shared<const core::FlowDefinition>(std::move(parsed->definition));
+  const std::lock_guard lock(mutex_);
+  return definitions_.emplace(key, std::move(made)).first->second;
+}
+
+Result<std::string> FlowBook::read_definition(const std::string& key) {
   const auto stored = get(at(core::kFlowsLedger, key));
   if (!stored) return stored.error();
   if (!*stored)
     return Error{.code = Code::not_found, .message = "there is no workflow '" + key + "'"};
   const auto& json = (*stored)->record.result;
-  auto parsed = encoding::parse_definition(json ? json->text() : "");
-  if (!parsed) return damaged("the definition of '" + key + "'");
-  auto made = std::make_shared<const core::FlowDefinition>(std::move(parsed->definition));
-  const std::lock_guard lock(mutex_);
-  return definitions_.emplace(key, std::move(made)).first->second;
+  if (!json) return damaged("the definition of '" + key + "'");
+  return std::string(json->text());
+}
+
+Result<std::string> FlowBook::json_of(const core::FlowDefinition& definition) {
+  return read_definition(encoding::definition_key(definition.name, definition.version));
 }
 
 Result<FlowDefinitionRef> FlowBook::newest(std::string_view name) {
@@ -523,7 +535,11 @@ Result<core::RunState> FlowBook::fill_in(core::RunState state, const Wanted& wan
   return state;
 }
 
-Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
+Result<void> FlowBook::settle_value(std::string_view key) {
+  return settle_values({at(core::kValuesLedger, std::string(key))});
+}
+
+Result<void> FlowBook::settle_values(const core::RunState& state) {
   std::vector<store::Address> places;
   each_elsewhere(state, [&](std::string key, const std::string&, const std::string&) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
@@ -532,17 +548,21 @@ Result<void> FlowBook::settle_values(const core::RunState& state, bool ended) {
   for (const auto& [number, round] : state.rounds)
     if (round.ended && round.ended->outcome != core::RunOutcome::completed)
       places.push_back(at(core::kValuesLedger, output_key(state.run, number)));
+  return settle_values(std::move(places));
+}
+
+Result<void> FlowBook::settle_values(std::vector<store::Address> places) {
   if (places.empty()) return {};
   auto found = get(places);
   std::vector<store::Swap> writes;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) return found[i].error();
-    if (!*found[i] || core::settled((*found[i])->record.state) == ended) continue;
+    if (!*found[i] || core::settled((*found[i])->record.state)) continue;
     const core::Stored& stored = **found[i];
     writes.push_back(
         {.at = places[i],
          .expected = stored.revision,
-         .record = kept_record(std::string(stored.record.result->text()), ended, store_.wall())});
+         .record = kept_record(std::string(stored.record.result->text()), true, store_.wall())});
   }
   if (writes.empty()) return {};
   for (const auto& swapped : swaps_.submit(std::move(writes)))

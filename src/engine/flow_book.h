@@ -91,6 +91,8 @@ class FlowBook {
   // The highest version. What another process added may be overlooked for a second.
   Result<FlowDefinitionRef> newest(std::string_view name);
   Result<std::vector<FlowDefinitionRef>> definitions();  // by name and version
+  // As it was added, in canonical form.
+  Result<std::string> json_of(const core::FlowDefinition& definition);
 
   // None: it has no record yet, or is forgotten.
   Result<std::optional<KnownRun>> run(std::string_view run);
@@ -124,8 +126,9 @@ class FlowBook {
   // Those that conditions look at: enough to say how its steps stand.
   Result<core::RunState> with_judged_outputs(const core::FlowDefinition& definition,
                                              core::RunState state);
-  // What lies elsewhere ages from now on, or does not any more.
-  Result<void> settle_values(const core::RunState& state, bool ended);
+  // What lies elsewhere ages from now on.
+  Result<void> settle_values(const core::RunState& state);
+  Result<void> settle_value(std::string_view key);
 
   Result<std::optional<FlowNote>> note(std::string_view name);
   // Over that revision (zero: there must be none); false: somebody else was faster.
@@ -144,12 +147,14 @@ class FlowBook {
   Result<std::vector<bool>> each_run(std::span<const std::string> runs, Is is);
   using Wanted = std::function<bool(std::string_view step)>;  // empty: the run's own output
   Result<core::RunState> fill_in(core::RunState state, const Wanted& wanted);
+  Result<void> settle_values(std::vector<store::Address> places);
   Got get(store::Address at);
   // An answer that was lost is read back.
   Result<store::Swapped> swap(store::Swap item);
   std::vector<Got> get(std::vector<store::Address> all) { return gets_.submit(std::move(all)); }
   void remember(const core::RunState& state, const core::Stored& stored);
   Result<FlowDefinitionRef> definition(const std::string& key);
+  Result<std::string> read_definition(const std::string& key);
   Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
   Error no_workflow(std::string_view name, std::optional<std::uint32_t> version);
 

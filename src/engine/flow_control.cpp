@@ -18,6 +18,9 @@ using Kind = core::FlowEvent::Kind;
 
 constexpr std::size_t kMostSignal = 64 << 10;  // it is kept with the run's facts
 
+constexpr const char* kBy = "Once-By";
+constexpr const char* kWhy = "Once-Why";
+
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // "ann@host: why"
@@ -108,6 +111,14 @@ Result<FlowControl::Known> FlowControl::find(std::string_view run, Outputs outpu
   if (!filled) return filled.error();
   state = std::move(*filled);
   return found;
+}
+
+By FlowControl::said_in(const std::map<std::string, std::string>& headers) {
+  const auto text = [&](const char* name) {
+    const auto found = headers.find(name);
+    return found == headers.end() ? std::string() : found->second;
+  };
+  return {.who = text(kBy), .why = text(kWhy)};
 }
 
 Error FlowControl::no_run(std::string_view run) {
@@ -258,7 +269,7 @@ Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const 
   core::FlowEvent event = core::event_in(state, Kind::retried, core::round_of(state) + 1);
   event.voided = std::move(*voided);
   store::Append item = FlowLog::entry_of(event);
-  item.headers = {{"Once-By", by.who}, {"Once-Why", by.why}};
+  item.headers = {{kBy, by.who}, {kWhy, by.why}};
   auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();
   if (appended->verdict == core::AppendVerdict::conflict)

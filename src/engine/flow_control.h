@@ -31,6 +31,8 @@ class FlowControl {
   enum class Outputs { judged, all };  // of those that lie elsewhere; there may be many
   // A run and its definition; Code::not_found: also when it is forgotten.
   Result<Known> find(std::string_view run, Outputs outputs = Outputs::judged);
+  // Who had a run retried, and why, by the headers of the event; empty: they do not say.
+  static By said_in(const std::map<std::string, std::string>& headers);
 
  private:
   static Error no_run(std::string_view run);

@@ -90,10 +90,16 @@ void book(RateNote& note, std::uint64_t limit) {
   ++note.booked;
 }
 
+// A clock that goes back a little does not open a window again. One that had been far ahead, and was put
+// right, must not keep everybody waiting until it is there again.
+bool begins(const RateNote& note, std::uint64_t window) {
+  return window > note.window || window + 1 < note.window;
+}
+
 // In a window that had room, or in which nobody asked, not all came who were told to: what is booked
 // stands for nobody.
 void open_window(RateNote& note, std::uint64_t window, std::uint64_t limit) {
-  if (note.taken.size() < limit || window > note.window + 1) {
+  if (note.taken.size() < limit || window != note.window + 1) {
     note.booked_to = 0;
     note.booked = 0;
   }
@@ -213,7 +219,7 @@ Result<void> FlowGates::leave(const core::FlowDefinition& definition, const std:
   return busy("runs of workflow '" + definition.name + "'");
 }
 
-// A clock that went back does not open a window again. Windows of another length are counted apart.
+// Windows of another length are counted apart.
 Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition& definition,
                                                      const core::FlowStep& step,
                                                      const std::string& who, bool sent_away) {
@@ -226,7 +232,7 @@ Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition&
     if (!stored) return stored.error();
     RateNote note = *stored ? rate_from((*stored)->json) : RateNote{};
     const Duration now = store_.now().time_since_epoch();
-    if (const auto window = static_cast<std::uint64_t>(now / per); !*stored || window > note.window)
+    if (const auto window = static_cast<std::uint64_t>(now / per); !*stored || begins(note, window))
       open_window(note, window, limit);
     if (has(note.taken, who)) return std::optional<Duration>{};
     const bool room = note.taken.size() < (sent_away ? limit : left_to_newcomers(note, limit));

@@ -32,7 +32,8 @@ Result<void> FlowLog::check(const core::FlowEvent& event) {
   return {};
 }
 
-std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> items) {
+std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> items,
+                                                     Again again) {
   std::vector<std::optional<Error>> refused(items.size());
   std::vector<store::Append> sent;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -43,7 +44,10 @@ std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> 
       continue;
     }
     item.digest = *digest;
-    scheduler_.random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
+    if (again == Again::same)
+      item.nonce = encoding::nonce_of(item.digest);
+    else
+      scheduler_.random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
     sent.push_back(std::move(item));
   }
   std::vector<Result<store::Appended>> found;
@@ -56,10 +60,10 @@ std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> 
   return answers;
 }
 
-Result<store::Appended> FlowLog::append(store::Append item) {
+Result<store::Appended> FlowLog::append(store::Append item, Again again) {
   std::vector<store::Append> one;
   one.push_back(std::move(item));
-  return std::move(append(std::move(one)).front());
+  return std::move(append(std::move(one), again).front());
 }
 
 Result<std::optional<core::FlowEvent>> FlowLog::find(std::string_view id) {

@@ -123,7 +123,7 @@ Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::R
   // What was put away ages from the end on, or from when it came after that. By the facts as they are
   // kept: filled in, they do not tell any more which output lies elsewhere.
   if ((event.kind == Kind::ended || event.elsewhere) && core::over_for_good(state))
-    if (auto settled = book_.settle_values(state, true); !settled) return settled;
+    if (auto settled = book_.settle_values(state); !settled) return settled;
   auto judged = book_.with_judged_outputs(definition, state);
   if (!judged) return judged.error();
   auto done =

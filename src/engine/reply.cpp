@@ -39,9 +39,10 @@ void say(core::FlowEvent& event, const core::Record& record, const store::Addres
       event.outcome = core::StepOutcome::cancelled;
       event.error = encoding::readable(record.reason);
       return;
-    default:
-      return fails(event,
-                   record.error.empty() ? record.reason : record.reason + ": " + record.error);
+    default: {
+      const std::string error = core::last_error(record);
+      return fails(event, error.empty() ? record.reason : record.reason + ": " + error);
+    }
   }
 }
 
@@ -66,8 +67,7 @@ store::Append reply_event(const core::Record& record, const store::Address& at) 
     digest = encoding::content_digest(reply.topic, reply.body);
   }
   reply.digest = digest.value();
-  // Whoever says the same is the same: then a second time is no duplicate to be counted.
-  std::copy_n(reply.digest.bytes.begin(), reply.nonce.bytes.size(), reply.nonce.bytes.begin());
+  reply.nonce = encoding::nonce_of(reply.digest);
   return reply;
 }
 

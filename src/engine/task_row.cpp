@@ -1,5 +1,7 @@
 #include "engine/task_row.h"
 
+#include <algorithm>
+
 #include "core/names.h"
 #include "encoding/step_headers.h"
 
@@ -28,6 +30,52 @@ Result<std::optional<store::Row>> row_of(store::Store& store, const store::Entry
   auto row = row_at(store, entry.sequence, queue);
   if (row && *row) (*row)->entry.headers = entry.headers;
   return row;
+}
+
+Result<std::string> queue_of(const core::FlowStep& step, std::span<const Queue> queues) {
+  std::vector<std::string> takers;
+  bool named = false;
+  for (const Queue& queue : queues) {
+    named = named || queue.name == step.queue;
+    if (takes(queue, step.topic)) takers.push_back(queue.name);
+  }
+  const bool any = step.queue.empty();
+  if (any && takers.size() == 1) return takers.front();
+  if (!any && std::find(takers.begin(), takers.end(), step.queue) != takers.end())
+    return step.queue;
+  const std::string topic = "topic '" + step.topic + "'";
+  std::string why;
+  if (any && takers.size() > 1)
+    why = topic + " is taken by queues '" + takers[0] + "' and '" + takers[1] +
+          "', and the step names none";
+  else if (any)
+    why = "no queue takes " + topic + " as yet";
+  else if (named)
+    why = "queue '" + step.queue + "' does not take " + topic;
+  else
+    why = "there is no queue '" + step.queue + "' as yet" +
+          (takers.empty() ? "" : " ('" + takers[0] + "' takes " + topic + ")");
+  return Error{.code = Code::not_found, .message = std::move(why)};
+}
+
+Result<std::optional<StepRow>> step_row(store::Store& store, const store::Entry& entry,
+                                        std::span<const Queue> queues) {
+  for (const Queue& queue : queues) {
+    if (!encoding::read_step(entry.headers, queue.name)) continue;
+    auto row = row_of(store, entry, queue);
+    if (!row) return row.error();
+    if (*row) return std::optional(StepRow{.queue = &queue, .row = std::move(**row)});
+  }
+  return std::optional<StepRow>{};
+}
+
+bool has_order(const store::Row& row, const core::Nonce& order, core::StoreTime now) {
+  if (row.order && row.order->nonce == order && store::state_of(row, now) == State::waiting)
+    return true;
+  if (!row.stored) return false;
+  const auto& story = row.stored->record.story;
+  return std::any_of(story.begin(), story.end(),
+                     [&](const core::Deed& deed) { return deed.nonce == order; });
 }
 
 store::Address address_of(const store::Row& row) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
+#include "core/flow.h"
 #include "engine/scheduler.h"
 #include "engine/scribe.h"
 
@@ -18,6 +20,20 @@ Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence seq
 // How an entry of the log stands in the queue, with its headers; none: the queue does not take it.
 Result<std::optional<store::Row>> row_of(store::Store& store, const store::Entry& entry,
                                          const Queue& queue);
+
+// Which queue's word on a step's task counts. Code::not_found: none as yet, or more than one; why, as a
+// person is told.
+Result<std::string> queue_of(const core::FlowStep& step, std::span<const Queue> queues);
+// How a step's task stands in that queue; none: no queue has it as yet.
+struct StepRow {
+  const Queue* queue{};  // one of those that were given
+  store::Row row{};
+};
+Result<std::optional<StepRow>> step_row(store::Store& store, const store::Entry& entry,
+                                        std::span<const Queue> queues);
+
+// Whether that order is there: it waits, or has been carried out.
+bool has_order(const store::Row& row, const core::Nonce& order, core::StoreTime now);
 
 // Where its record lies.
 store::Address address_of(const store::Row& row);

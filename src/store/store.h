@@ -331,6 +331,12 @@ class Meta {
                                                    std::string_view worker) = 0;
 
   virtual Result<Counts> counts(std::string_view queue) = 0;
+  // How many are alive now, as counts() says; for less where a store can.
+  virtual Result<std::uint64_t> workers(std::string_view queue) {
+    const auto counted = counts(queue);
+    if (!counted) return counted.error();
+    return counted->workers;
+  }
   // Whether every task of the queue is settled, as counts() says, and none owes a reply (of which this
   // knows nothing: each store adds it); for less where a store can.
   virtual Result<bool> all_settled(std::string_view queue) {
@@ -343,7 +349,7 @@ class Meta {
   // Entries that no queue takes; those of Once's own topics are not counted.
   virtual Result<std::uint64_t> unrouted() = 0;
   // Rows in (queue, sequence) order, in a queue that is a ledger alone in (queue, key) order;
-  // `after` is the last row of the page before.
+  // `after` is the last row of the page before. At most `limit`, fewer where they are large.
   struct Page {
     std::vector<Row> rows{};
     bool more = false;  // there may be

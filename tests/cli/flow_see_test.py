@@ -68,13 +68,13 @@ TANGLED = {
 
 SHOW = [
     "run", "workflow", "version", "state", "steps_done", "started_at", "ended_at", "waits_for", "error", "key",
-    "round", "sequence", "input", "output", "steps",
+    "round", "closed", "sequence", "input", "output", "steps",
 ]  # fmt: skip
-STEP = ["step", "kind", "state", "attempts", "task", "queue", "output", "error", "why", "sequence", "at"]
+STEP = ["step", "kind", "state", "attempts", "task", "queue", "output", "error", "why", "sequence", "at", "until"]
 RUNS = [
-    "run", "workflow", "version", "state", "steps_done", "steps", "started_at", "ended_at", "waits_for", "error",
+    "run", "workflow", "version", "state", "steps_done", "steps", "started_at", "ended_at", "waits_for", "error", "key",
 ]  # fmt: skip
-EVENT = ["sequence", "at", "event", "id", "step", "signal", "n", "outcome", "value", "error"]
+EVENT = ["sequence", "at", "event", "id", "step", "signal", "n", "outcome", "value", "error", "by", "why"]
 
 
 def stable(text):
@@ -224,7 +224,8 @@ class Graph(SeeTest):
         dot = self.ok("flow", "graph", "payment", "--dot").out
         self.golden("flow-graph.dot", dot)
         self.assert_dot(dot)
-        self.assertEqual(dot, self.ok("flow", "graph", "payment", "--dot", "--json").out)
+        for other in ["--json", "--watch"]:
+            self.assertIn("give one of them", self.refused(2, "flow", "graph", "payment", "--dot", other))
 
     def assert_dot(self, dot):
         """As far as the grammar of DOT goes that is used here."""
@@ -323,8 +324,8 @@ class OneRun(SeeTest):
         self.assertEqual(text, self.ok("inspect", run).out)
         self.assertEqual(line, self.ok("inspect", run, "--json").line)
         runs = self.ok("flow", "runs").out
-        self.assertEqual(["RUN", "WORKFLOW", "STATE", "STEPS", "AGE", "WAITS", "FOR"], runs.splitlines()[0].split())
-        self.assertRegex(runs.splitlines()[1], rf"\A{run}  payment@3  ✓ completed    6/6 +\S+  -\Z")
+        self.assertEqual(["RUN", "WORKFLOW", "KEY", "STATE", "STEPS", "AGE", "WAITS", "FOR"], runs.splitlines()[0].split())
+        self.assertRegex(runs.splitlines()[1], rf"\A{run}  payment@3  =17  ✓ completed    6/6 +\S+  -\Z")
 
     def check_events(self, run):
         lines = self.ok("flow", "events", run, "--json").lines
@@ -400,6 +401,42 @@ class Failing(SeeTest):
         self.until_step(run, "a", "retrying")
         self.assertRegex(self.ok("flow", "show", run).out, r"\n⏸ a +retrying +1  q ")
 
+    def test_when_a_wait_ends(self):
+        self.add({"name": "nap", "steps": [{"id": "nap", "sleep": "10h"}]})
+        run = self.begin("nap")
+        self.assertRegex(
+            self.ok("flow", "show", run).out,
+            r"\n⏸ nap +waiting +-  - +- +is about to start: no runner is at work \(once flow work\)\n",
+        )
+        self.runner()
+        self.until(lambda: self.show(run)["steps"][0]["until"], "the timer is armed", 60)
+        nap = self.show(run)["steps"][0]
+        self.assertEqual("sleeps 10h", nap["why"])
+        shown = self.ok("flow", "show", run).out
+        self.assertRegex(shown, rf"\n⏸ nap +waiting .* sleeps 10h \(until {nap['until']}, in \w+\)\n")
+        self.assertIn(f"(until {nap['until']}, in ", self.ok("inspect", run).out)
+
+    def test_who_retried_and_who_closed(self):
+        self.add({"name": "one", "steps": [step("a")]})
+        self.runner()
+        self.worker("exit 65")
+        run = self.begin("one")
+        self.until_state(run, "failed")
+        self.ok("flow", "retry", run, "--by", "ann", "--reason", "the card is unlocked")
+        self.until(lambda: self.show(run)["round"] == 2, "the next round has begun", 60)
+        self.until_state(run, "failed")
+        retried = next(e for e in self.ok("flow", "events", run, "--json").lines if e["event"] == "retried")
+        self.assertEqual(("ann", "the card is unlocked"), (retried["by"], retried["why"]))
+        self.assertRegex(self.ok("flow", "events", run).out, r" retried +by ann: the card is unlocked\n")
+        self.assertIn("\n  round      2: it was retried 1 time\n", self.ok("flow", "show", run).out)
+        self.ok("flow", "cancel", run, "--by", "bob", "--reason", "sold out")
+        self.until_state(run, "cancelled")
+        line = self.show(run)
+        self.assertEqual((2, True), (line["round"], line["closed"]))
+        text = self.ok("flow", "show", run).out
+        self.assertIn("\n  round      2: it was retried 1 time\n", text)
+        self.assertIn("\n  closed     cancelled by bob: sold out\n", text)
+
     def test_nobody_drives_the_runs(self):
         self.add(SIGNALLED)
         self.begin("signalled")
@@ -435,6 +472,30 @@ class Runs(SeeTest):
         self.assertIn("running, waiting", self.refused(2, "flow", "runs", "--state", "dead"))
         self.assertEqual(("", "once: no runs match\n"), self.said("flow", "runs", "--state", "failed"))
         runner.send_signal(signal.SIGTERM)
+
+    def test_by_key_and_version(self):
+        self.add(REVIEW)
+        self.add(REVIEW, version=2)
+        self.add(SIGNALLED)
+        other = self.begin("signalled", '"anything"')
+        old = self.begin("review@1", '{"paper":"a"}')
+        new = self.begin("review", json.dumps({"paper": "b" * 40}))
+
+        def found(*arguments):
+            return [line["run"] for line in self.ok("flow", "runs", "--json", *arguments).lines]
+
+        lines = {line["run"]: line for line in self.ok("flow", "runs", "--json").lines}
+        self.assertEqual(("a", "b" * 40), (lines[old]["key"], lines[new]["key"]))
+        text = self.ok("flow", "runs").out
+        self.assertIn(f"  {'b' * 23}…  ", text)
+        self.assertIn("  a  ", text)
+        self.assertEqual([old], found("--workflow", "review", "--key", "a"))
+        self.assertEqual([old], found("--key", "a"))
+        self.assertEqual([other], found("--key", lines[other]["key"]))
+        self.assertEqual([], found("--workflow", "review", "--key", "z"))
+        self.assertEqual([old], found("--workflow", "review@1"))
+        self.assertEqual([new], found("--workflow", "review@2"))
+        self.assertIn("payment@3", self.refused(2, "flow", "runs", "--workflow", "review@new"))
 
     def said(self, *arguments):
         answer = self.ok(*arguments)
@@ -516,8 +577,35 @@ class Watching(SeeTest):
         self.assertEqual(["signal", "step", "ended"], [line["event"] for line in lines])
         self.assertEqual(("paid", 5), (lines[0]["signal"], lines[0]["value"]))
 
+    def test_graph(self):
+        watch = self.start("flow", "graph", self.run_id, "--watch", "--json")
+        self.assertEqual("waiting", json.loads(watch.stdout.readline())["steps"][0]["state"])
+        drawn = self.start("flow", "graph", self.run_id, "--watch")
+        head = drawn.stdout.readline().decode()
+        self.assertIn("⏸ waiting", head)
+        self.go_on()
+        lines = [json.loads(line) for line in watch.stdout]
+        self.assertEqual(0, watch.wait(60))
+        self.assertEqual("completed", lines[-1]["steps"][0]["state"])
+        rest = drawn.stdout.read().decode()
+        self.assertEqual(0, drawn.wait(60))
+        self.assertIn(f"\n\n{self.run_id}  signalled version 1  ✓ completed\n\n✓ paid (signal)\n", rest)
+        painted = self.on_terminal("flow", "graph", self.run_id, "--watch")
+        self.assertTrue(painted.startswith("\x1b[2J\x1b[H"))
+        self.assertIn("\x1b[32m✓ paid (signal)\x1b[0m\x1b[K\n", painted)
+        self.assertIn("is a workflow", self.refused(2, "flow", "graph", "signalled", "--watch"))
+
+    def test_the_exit_status_says_how_the_run_ended(self):
+        self.ok("flow", "cancel", self.run_id, "--by", "ann")
+        self.until_state(self.run_id, "cancelled")
+        for command in ["show", "events", "graph"]:
+            with self.subTest(command=command):
+                message = self.refused(1, "flow", command, self.run_id, "--watch")
+                self.assertIn(f"run {self.run_id} is cancelled: cancelled by ann", message)
+                self.ok("flow", command, self.run_id)
+
     def test_interrupted(self):
-        for command in ["show", "events"]:
+        for command in ["show", "events", "graph"]:
             watch = self.start("flow", command, self.run_id, "--watch")
             watch.stdout.readline()
             watch.send_signal(signal.SIGINT)

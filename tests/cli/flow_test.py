@@ -1,6 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """once flow: workflows are added, started, driven and steered, and each says what was and was not done."""
 
+import fcntl
 import http.client
 import json
 import signal
@@ -10,7 +11,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from flow_command import ORDER, PAYMENT, REVIEW, SIGNALLED, FlowTest, step  # noqa: E402
+from once_command import NATS, waits_for_a_flock  # noqa: E402
 from prometheus import Metrics  # noqa: E402
+
+
+# Two things are wrong with it.
+BROKEN = {"name": "broken", "steps": [step("charge"), step("b", "chagre"), step("twice"), step("twice")]}
+
 
 class Definitions(FlowTest):
     def test_add(self):
@@ -31,6 +38,18 @@ class Definitions(FlowTest):
         self.assertIn("pay.charge", answer.err)
         self.assertIn("queue", answer.err)
         self.assertEqual("", self.ok("flow", "add", "-q", self.definition(PAYMENT, version=2)).err)
+
+    def test_what_is_perhaps_not_meant_is_hinted_at(self):
+        self.ok("queue", "add", "t", "--topic", "t.*")
+        steps = [step("charge", on_failure="refund"), {"id": "refund", "task": "t.refund"}, step("mail", "refund")]
+        file = self.definition({"name": "w", "output": "steps.charge", "steps": steps})
+        answer = self.ok("flow", "add", file)
+        self.assertIn("step 'mail': depends on 'refund', which is skipped when nothing failed", answer.err)
+        self.assertIn("output: there is nothing at 'steps.charge' when 'charge' fails", answer.err)
+        steps[2]["skip_if"] = {"path": "steps.charge", "exists": True}
+        output = {"charge": {"path": "steps.charge", "default": None}}
+        file = self.definition({"name": "w", "version": 2, "output": output, "steps": steps})
+        self.assertEqual("", self.ok("flow", "add", file).err)
 
     def test_a_version_never_changes(self):
         self.add(PAYMENT)
@@ -59,8 +78,65 @@ class Definitions(FlowTest):
         for text in ["", "{", "[]", "7", '{"name":"w"'] :
             with self.subTest(text=text):
                 self.assertIn("nothing was added", self.refused(2, "flow", "add", "-", stdin=text))
-        self.assertIn("missing.json", self.refused(2, "flow", "add", "missing.json"))
+        message = self.refused(2, "flow", "add", "missing.json")
+        self.assertIn("missing.json", message)
+        self.assertIn("nothing was added", message)
         self.assertFalse((self.folder / "once.db").exists(), "a mistake leaves nothing behind")
+
+    def test_a_check_needs_no_store_and_tells_everything(self):
+        good, bad = self.definition(PAYMENT), self.definition(BROKEN)
+        answer = self.ok("flow", "add", "--check", good)
+        self.assertEqual("payment.json: workflow payment version 1 is sound: 2 steps\n", answer.out)
+        self.assertEqual("", answer.err)
+        message = self.refused(2, "flow", "add", "--check", bad)
+        for part in ["broken.json: ", "'chagre'", "'twice'", "nothing was added"]:
+            self.assertIn(part, message)
+        answer = self.once("flow", "add", "--check", bad, good, "missing.json", "--json")
+        self.assertEqual(2, answer.code)
+        wrong, sound, missing = answer.lines
+        self.assertEqual({"file": good, "workflow": "payment", "version": 1, "steps": 2}, sound)
+        self.assertEqual(["file", "error", "message", "retryable", "in_doubt"], list(wrong))
+        self.assertEqual([(bad, "invalid_input"), ("missing.json", "invalid_input")],
+                         [(line["file"], line["error"]) for line in (wrong, missing)])  # fmt: skip
+        self.assertEqual(2, self.once("flow", "add", "--check", "-", stdin="{").code)
+        self.assertEqual({good, bad}, {path.name for path in self.folder.iterdir()})
+        self.assertIn("FILE", self.refused(2, "flow", "add", "--check"))
+
+    def test_a_file_that_is_refused_does_not_stop_the_others(self):
+        files = [self.definition(definition) for definition in (PAYMENT, BROKEN, SIGNALLED)]
+        answer = self.once("flow", "add", "-q", *files)
+        self.assertEqual(2, answer.code)
+        self.assertEqual("workflow payment version 1: 2 steps\nworkflow signalled version 1: 1 step\n", answer.out)
+        self.assertRegex(answer.err, r"\Aonce: broken\.json: [^\n]+\n\Z")
+
+    @unittest.skipIf(NATS, "about files")
+    def test_what_makes_a_database_is_told(self):
+        self.assertIn("adds a queue or a workflow or publishes", self.refused(5, "flow", "list"))
+
+    def test_a_definition_comes_back_as_it_was_added(self):
+        self.add({"$schema": "https://once.dev/workflow.schema.json", **PAYMENT})
+        self.add(PAYMENT, version=2, timeout="2h")
+        answer = self.ok("flow", "export", "payment@1")
+        self.assertEqual(PAYMENT, answer.line)
+        self.assertEqual(answer.out, self.ok("flow", "export", "payment@1", "--json").out)
+        self.assertIn("is there already", self.ok("flow", "add", "-", stdin=answer.out).out)
+        newest = self.ok("flow", "export", "payment")
+        self.assertEqual({**PAYMENT, "version": 2, "timeout": "2h"}, newest.line)
+        self.begin_anew()
+        self.ok("flow", "add", "-q", "-", stdin=newest.out)
+        self.assertEqual(newest.out, self.ok("flow", "export", "payment@2").out)
+        self.assertIn("payment", self.refused(6, "flow", "export", "payment@1"))
+        self.assertIn("paymnet", self.refused(6, "flow", "export", "paymnet"))
+        self.assertIn('"x"', self.refused(2, "flow", "export", "payment@x"))
+
+    def test_a_version_can_be_drawn(self):
+        self.add(PAYMENT)
+        self.add(PAYMENT, version=2, output="steps.charge", steps=PAYMENT["steps"][:1])
+        steps = {name: len(self.ok("flow", "graph", name, "--json").line["steps"])
+                 for name in ("payment", "payment@1", "payment@2")}  # fmt: skip
+        self.assertEqual({"payment": 1, "payment@1": 2, "payment@2": 1}, steps)
+        self.assertIn("version 3", self.refused(6, "flow", "graph", "payment@3"))
+        self.refused(2, "flow", "graph", "payment@x")
 
     def test_list(self):
         self.add(SIGNALLED)
@@ -95,13 +171,13 @@ class Starting(FlowTest):
         self.assertRegex(first.out, r"\Arun payment-[0-9a-z]+ started\n\Z")
         run = first.out.split()[1]
         again = self.ok("flow", "start", "payment", ORDER)
-        self.assertRegex(again.out, rf"\Arun {run} has this key since \S+ and is \w+ \(duplicate\)")
-        self.assertEqual({"run": run, "duplicate": True}, self.ok("flow", "start", "payment", ORDER, "--json").line)
+        self.assertRegex(again.out, rf"\Arun {run} of version 1 has this key since \S+ and is \w+ \(duplicate\); --unique")
+        self.assertEqual({"run": run, "duplicate": True, "version": 1}, self.ok("flow", "start", "payment", ORDER, "--json").line)
         (self.folder / "order.json").write_text(ORDER)
         self.assertEqual(run, self.begin("payment@1", "@order.json"))
         self.assertEqual(run, self.ok("flow", "start", "payment", "-", "--json", stdin=ORDER).line["run"])
         other = self.ok("flow", "start", "payment", ORDER.replace("17", "18"), "--json")
-        self.members(["run", "duplicate"], other)
+        self.members(["run", "duplicate", "version"], other)
         self.assertFalse(other.line["duplicate"])
         unique = self.ok("flow", "start", "payment", ORDER, "--unique", "--json").line
         self.assertEqual(3, len({run, other.line["run"], unique["run"]}))
@@ -150,16 +226,139 @@ class Starting(FlowTest):
         self.add(PAYMENT, on_missing_key="run_unprotected")
         self.assertNotEqual(self.begin("payment", "{}"), self.begin("payment", "{}"))
 
-    def test_waiting_that_runs_out(self):
+    def test_a_run_stays_on_its_version_and_a_duplicate_says_so(self):
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        self.add(PAYMENT, version=2)
+        for name in ["payment", "payment@2"]:
+            answer = self.ok("flow", "start", name, ORDER, "--json").line
+            self.assertEqual({"run": run, "duplicate": True, "version": 1}, answer)
+            self.assertIn(f"run {run} of version 1 has this key", self.ok("flow", "start", name, ORDER).out)
+        other = ORDER.replace("17", "18")
+        self.assertEqual(2, self.ok("flow", "start", "payment", other, "--json").line["version"])
+
+    def test_a_bare_id_for_scripts(self):
+        self.add(SIGNALLED)
+        answer = self.ok("flow", "start", "-q", "signalled")
+        self.assertRegex(answer.out, r"\Asignalled-[0-9a-z]+\n\Z")
+        run = answer.out.strip()
+        self.assertEqual(answer.out, self.ok("flow", "start", "-q", "signalled").out)
+        self.ok("flow", "signal", run, "paid", "--id", "a")
+        self.drive()
+        waited = self.ok("flow", "start", "-q", "signalled", "--wait")
+        self.assertEqual((answer.out, ""), (waited.out, waited.err))
+
+    def test_a_duplicate_of_a_run_that_failed_says_how_it_goes_on(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        self.assertNotIn("retry", self.ok("flow", "start", "review", '{"paper":1}').out)
+        self.ok("flow", "approve", run, "read", "--reject")
+        self.drive()
+        self.assertIn(f"once flow retry {run}", self.ok("flow", "start", "review", '{"paper":1}').out)
+
+
+class Waiting(FlowTest):
+    def test_until_a_run_is_completed(self):
+        self.add(SIGNALLED)
+        run = self.begin("signalled")
+        waiting = self.start("flow", "wait", run, "--json", "-q")
+        self.ok("flow", "signal", run, "paid", "5", "--id", "a")
+        self.drive()
+        out, err = waiting.communicate(timeout=60)
+        self.assertEqual((0, b""), (waiting.returncode, err))
+        self.assertEqual(self.show(run), json.loads(out))
+        shown = self.ok("flow", "show", run).out
+        self.assertEqual(shown, self.ok("flow", "wait", run).out)
+        self.assertEqual(f"run {run} of version 1", self.ok("flow", "start", "signalled", "--wait").out.partition(" has")[0])
+        self.assertTrue(self.ok("flow", "start", "signalled", "--wait").out.endswith("\n" + shown))
+        quiet = self.ok("flow", "wait", run, "-q")
+        self.assertEqual(("", ""), (quiet.out, quiet.err))
+
+    def test_a_run_that_failed_or_is_cancelled(self):
+        self.add(REVIEW)
+        failed, cancelled = self.begin("review", '{"paper":1}'), self.begin("review", '{"paper":2}')
+        self.ok("flow", "approve", failed, "read", "--reject", "--reason", "too long")
+        self.ok("flow", "cancel", cancelled)
+        self.drive()
+        answer = self.once("flow", "wait", failed)
+        self.assertEqual((1, self.ok("flow", "show", failed).out), (answer.code, answer.out))
+        for part in [f"run {failed} has failed", "too long", f"once flow retry {failed}"]:
+            self.assertIn(part, answer.err)
+        for command in [["flow", "wait", failed], ["flow", "start", "review", '{"paper":1}', "--wait"]]:
+            answer = self.once(*command, "--json")
+            self.assertEqual(1, answer.code)
+            self.assertEqual((failed, "failed"), (answer.lines[-1]["run"], answer.lines[-1]["error"]))
+        answer = self.once("flow", "wait", cancelled)
+        self.assertEqual(1, answer.code)
+        self.assertIn(f"run {cancelled} is cancelled", answer.err)
+        self.assertNotIn("retry", answer.err)
+
+    def test_a_run_that_ran_out_of_time_is_not_said_to_go_on(self):
+        self.add(SIGNALLED, timeout="1ms")
+        run = self.begin("signalled")
+        self.drive()
+        answer = self.once("flow", "wait", run)
+        self.assertEqual(1, answer.code)
+        self.assertIn("not finished within", answer.err)
+        self.assertNotIn("retry", answer.err)
+
+    def test_that_runs_out(self):
         self.add(REVIEW)
         answer = self.once("flow", "start", "review", '{"paper":1}', "--wait=1ms", "--json")
         self.assertEqual(7, answer.code, answer.err)
         started, trouble = answer.lines
+        run = started["run"]
         self.assertFalse(started["duplicate"])
-        self.assertEqual(("timed_out", True), (trouble["error"], trouble["retryable"]))
-        self.assertIn(started["run"], trouble["message"])
-        message = self.refused(7, "flow", "start", "review", '{"paper":1}', "--wait=1ms")
-        self.assertIn(f"once flow show {started['run']} --watch", message)
+        self.assertEqual(["run", "error", "message", "retryable", "in_doubt"], list(trouble))
+        self.assertEqual((run, "timed_out", True), tuple(trouble[name] for name in ("run", "error", "retryable")))
+        for command in [["flow", "start", "review", '{"paper":1}', "--wait=1ms"], ["flow", "wait", run, "--timeout", "1ms"]]:
+            message = self.refused(7, *command)
+            for part in [f"run {run}", "at read", "no runner is at work: once flow work", f"once flow wait {run}"]:
+                self.assertIn(part, message)
+        runner = self.start("flow", "work", "-q")
+        self.until(self.runner_is_at_work, "a runner", 60)
+        message = self.refused(7, "flow", "wait", run, "--timeout", "0")
+        self.assertIn("it goes on", message)
+        self.assertNotIn("runner", message)
+        self.ok("queue", "pause", "once-flow")
+        message = self.refused(7, "flow", "wait", run, "--timeout", "0")
+        self.assertIn("runs are paused: once queue resume once-flow", message)
+        runner.send_signal(signal.SIGTERM)
+        self.assertEqual(0, runner.wait(60))
+
+    def runner_is_at_work(self):
+        return any(queue.get("queue") == "once-flow" and queue["workers"] for queue in self.ok("status", "--json").lines)
+
+    def test_without_a_runner_says_so_and_goes_on(self):
+        self.add(SIGNALLED)
+        run = self.begin("signalled")
+        waiting = self.start("flow", "wait", run)
+        self.assertEqual(b"once: no runner is at work: once flow work\n", waiting.stderr.readline())
+        self.ok("flow", "signal", run, "paid", "--id", "a")
+        self.drive()
+        self.assertEqual(0, waiting.wait(60))
+
+    def test_what_is_no_run(self):
+        self.add(SIGNALLED)
+        self.assertIn("signalled-nobody", self.refused(6, "flow", "wait", "signalled-nobody"))
+
+    def test_commands_for_tasks_point_to_those_for_runs(self):
+        self.add(REVIEW)
+        run = self.begin("review", '{"paper":1}')
+        self.assertIn(f"once flow wait {run}", self.refused(6, "wait", run))
+        for phase in ["waiting", "failed"]:
+            with self.subTest(phase=phase):
+                for command, instead in [
+                    (["cancel"], "cancel"), (["dead", "retry"], "retry"), (["dead", "drop"], "cancel"),
+                    (["dead", "show"], "show"), (["doubt", "complete"], "show"),
+                ]:  # fmt: skip
+                    message = self.refused(1, *command, run)
+                    self.assertIn(f"is a run of a workflow, not a task (once flow {instead} {run})", message)
+                self.assertIn(f"once flow wait {run}", self.refused(6, "wait", run, "--timeout", "0"))
+                self.assertEqual(phase, self.show(run)["state"])
+            if phase == "waiting":
+                self.ok("flow", "approve", run, "read", "--reject")
+                self.drive()
 
 
 class Steering(FlowTest):
@@ -170,9 +369,10 @@ class Steering(FlowTest):
         self.assertEqual(f"signal paid is with run {run}\n", self.ok(*send).out)
         self.assertIn("was there already", self.ok(*send).out)
         answer = self.ok(*send, "--json")
-        self.members(["run", "signal", "id", "duplicate", "sequence"], answer)
+        self.members(["run", "signal", "id", "duplicate", "sequence", "counts"], answer)
         self.assertEqual(
-            (run, "paid", "transfer-1", True), tuple(answer.line[name] for name in ("run", "signal", "id", "duplicate"))
+            (run, "paid", "transfer-1", True, "transfer-1"),
+            tuple(answer.line[name] for name in ("run", "signal", "id", "duplicate", "counts")),
         )
         message = self.refused(3, "flow", "signal", run, "paid", "6", "--id", "transfer-1")
         self.assertIn("transfer-1", message)
@@ -182,6 +382,23 @@ class Steering(FlowTest):
         self.assertEqual({"cents": 5}, ended["steps"][0]["output"])
         self.assertIn(run, self.refused(1, "flow", "signal", run, "paid", "--id", "transfer-2"))
 
+    def test_the_first_signal_of_a_name_counts(self):
+        self.add(SIGNALLED, steps=[{"id": "paid", "signal": "paid"}, {"id": "sent", "signal": "sent"}])
+        run = self.begin("signalled")
+        runner = self.start("flow", "work", "-q", "--until-empty")
+        self.ok("flow", "signal", run, "paid", "1", "--id", "transfer-1")
+        self.until(lambda: self.show(run)["steps"][0]["state"] == "completed", "the first signal", 60)
+        for duplicate in [False, True]:
+            answer = self.ok("flow", "signal", run, "paid", "2", "--id", "transfer-2", "--json").line
+            self.assertEqual(("transfer-1", duplicate), (answer["counts"], answer["duplicate"]))
+        self.assertEqual(
+            f"run {run} has signal paid already (id transfer-1): the first counts, this one changes nothing\n",
+            self.ok("flow", "signal", run, "paid", "--id", "transfer-3").out,
+        )
+        self.assertEqual(1, self.show(run)["steps"][0]["output"])
+        self.ok("flow", "signal", run, "sent", "--id", "a")
+        self.assertEqual(0, runner.wait(60))
+
     def test_what_cannot_be_signalled(self):
         self.add(SIGNALLED)
         run = self.begin("signalled")
@@ -189,6 +406,8 @@ class Steering(FlowTest):
         self.assertIn("--id", self.refused(2, "flow", "signal", run, "paid", "--id", ""))
         self.assertIn("nothing was sent", self.refused(2, "flow", "signal", run, "paid", "{", "--id", "a"))
         self.refused(6, "flow", "signal", "signalled-nobody", "paid", "--id", "a")
+        message = self.refused(6, "flow", "signal", run, "piad", "--id", "a")
+        self.assertIn("waits for no signal 'piad'; it waits for: paid", message)
         self.assertFalse(self.ok("flow", "signal", run, "paid", "--id", "a", "--json").line["duplicate"])
 
     def test_the_first_verdict_stands(self):
@@ -259,6 +478,20 @@ class Steering(FlowTest):
         self.assertEqual("completed", self.show(run)["state"])
         self.refused(1, "flow", "retry", run)
         self.refused(1, "flow", "cancel", run)
+
+    def test_a_retry_says_what_runs_again_and_what_only_after_a_failure(self):
+        handled = {"id": "charge", "approval": "Charge?", "on_failure": "refund"}
+        self.add(REVIEW, steps=[handled, {"id": "refund", "approval": "Refund?"}, {"id": "mail", "approval": "Mail?"}])
+        run = self.begin("review", '{"paper":1}')
+        runner = self.start("flow", "work", "-q", "--until-empty")
+        for name in ["mail", "charge", "refund"]:
+            self.until(lambda: name in self.show(run)["waits_for"], f"{name} is asked", 60)
+            self.ok("flow", "approve", run, name, "--reject")
+        self.assertEqual(0, runner.wait(60))
+        self.assertEqual(
+            f"run {run} goes on: 2 steps run again (charge, mail), refund only if charge fails again\n",
+            self.ok("flow", "retry", run).out,
+        )
 
     def test_a_failed_run_can_be_closed(self):
         self.add(REVIEW)
@@ -338,6 +571,40 @@ class Driving(FlowTest):
         self.assertEqual("completed", self.show(run)["state"])
         self.assertEqual(["charge", "charge", "receipt"], [line.split()[1] for line in self.effects()])
         self.end(worker)
+
+    def test_a_retry_after_its_step_was_completed_by_hand(self):
+        worker = self.worker("[ -e mended ] || exit 65; echo 1")
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        self.drive()
+        (self.folder / "mended").touch()
+        runner = self.start("flow", "work", "-q")
+        self.ok("dead", "retry", f"{run}.charge")
+        self.until(lambda: self.show(run)["steps"][0]["state"] == "completed", "the step", 60)
+        self.assertEqual("failed", self.show(run)["state"])
+        self.assertEqual(f"run {run} goes on: its steps were completed meanwhile\n", self.ok("flow", "retry", run).out)
+        self.until(lambda: self.show(run)["state"] == "completed", "the end", 60)
+        self.end(runner)
+        self.end(worker)
+
+    @unittest.skipIf(NATS, "holds the lock of a file")
+    def test_a_second_signal_gives_up_what_is_being_handled(self):
+        # One of them is over soon after the lock is held, however slow this is.
+        self.add(SIGNALLED, steps=[{"id": f"s{n}", "sleep": f"{n}s"} for n in range(1, 60)])
+        runner = self.start("flow", "work")
+        run = self.begin("signalled")
+        self.until(lambda: self.show(run)["steps_done"] > 0, "a runner at work", 60)
+        with open(self.folder / "once.db-lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.until(lambda: waits_for_a_flock(runner.pid), "an event that cannot be written", 60)
+            for said in [b"a second signal gives them up", b"giving up the events"]:
+                runner.send_signal(signal.SIGTERM)
+                self.assertTrue(any(said in line for line in runner.stderr), said)
+            done = self.show(run)["steps_done"]
+        self.assertEqual(0, runner.wait(60))
+        runner = self.start("flow", "work", "-q")
+        self.until(lambda: self.show(run)["steps_done"] > done, "the next runner", 60)
+        self.end(runner)
 
     def test_a_runner_that_is_killed_is_replaced_by_the_next(self):
         worker = self.worker(self.PAY + "until [ -e go ]; do sleep 0.01; done; echo 1")

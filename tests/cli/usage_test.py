@@ -18,7 +18,7 @@ COMMANDS = [
     ["dead", "list"], ["dead", "show"], ["dead", "retry"], ["dead", "drop"], ["doubt"],
     ["doubt", "list"], ["doubt", "show"], ["doubt", "complete"], ["doubt", "retry"],
     ["doubt", "drop"], ["claim"], ["renew"], ["complete"], ["fail"],
-    ["flow"], ["flow", "add"], ["flow", "list"], ["flow", "start"], ["flow", "work"], ["flow", "signal"],
+    ["flow"], ["flow", "add"], ["flow", "list"], ["flow", "export"], ["flow", "start"], ["flow", "wait"], ["flow", "work"], ["flow", "signal"],
     ["flow", "approve"], ["flow", "cancel"], ["flow", "retry"], ["flow", "runs"], ["flow", "show"],
     ["flow", "events"], ["flow", "graph"],
     ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["bench"], ["demo"], ["version"], ["completion"],
@@ -76,7 +76,8 @@ class Mistakes(OnceTest):
             ["flow", "work", "q"], ["flow", "work", "--concurrency", "0"], ["flow", "signal", "r"],
             ["flow", "signal", "r", "n"], ["flow", "approve", "r"], ["flow", "cancel"], ["flow", "retry"], ["flow", "runs", "--state", "dead"],
             ["flow", "show"], ["flow", "show", "r", "--at", "x"], ["flow", "show", "r", "--at", "1", "--watch"],
-            ["flow", "events"], ["flow", "graph"],
+            ["flow", "events"], ["flow", "graph"], ["flow", "export"], ["flow", "export", "w@x"],
+            ["flow", "wait"], ["flow", "wait", "r", "--timeout", "5"], ["flow", "add", "--check"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertTrue(self.once(*arguments).err.startswith("once: "))
@@ -123,6 +124,7 @@ class Stores(OnceTest):
             ["flow", "list"], ["flow", "start", "w"], ["flow", "work"], ["flow", "signal", "r", "n", "--id", "i"],
             ["flow", "approve", "r", "s"], ["flow", "cancel", "r"], ["flow", "retry", "r"], ["flow", "runs"],
             ["flow", "show", "r"], ["flow", "events", "r"], ["flow", "graph", "w"],
+            ["flow", "export", "w"], ["flow", "wait", "r"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertIn("NATS" if NATS else "once.db", self.refused(5, *arguments))
@@ -260,6 +262,10 @@ class Completion(OnceTest):
         self.assertEqual(["--dry-run"], self.complete("dead", "retry", "--dr"))
         self.assertEqual(["--token"], self.complete("renew", "q", "k", "--to"))
         self.assertEqual(["start"], self.complete("flow", "st"))
+        self.assertEqual(["wait"], self.complete("flow", "wa"))
+        self.assertEqual(["export"], self.complete("flow", "ex"))
+        self.assertEqual(["--check"], self.complete("flow", "add", "--ch"))
+        self.assertEqual(["--timeout"], self.complete("flow", "wait", "r", "--ti"))
         self.assertEqual(["--until-empty"], self.complete("flow", "work", "--un"))
         self.assertEqual(["--timeout"], self.complete("queue", "set", "q", "--ti"))
         self.assertIn("true", self.complete("work", "q", "--", "tru"))
@@ -269,7 +275,7 @@ class Completion(OnceTest):
         self.assertIn("complete -c once", self.ok("completion", "fish").out)
         for shell in ["zsh", "fish"]:
             out = self.ok("completion", shell).out
-            for word in ["doubt", "claim", "older-than", "dry-run", "pause"]:
+            for word in ["doubt", "claim", "older-than", "dry-run", "pause", "export", "check"]:
                 self.assertIn(word, out)
 
 

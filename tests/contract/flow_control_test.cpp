@@ -321,6 +321,30 @@ TEST_P(FlowControlContract, MoreRunsThanMayBeUnderWayWaitForAPlace) {
   EXPECT_EQ(status(third, "a"), StepStatus::completed) << "a cancelled run's place is free";
 }
 
+TEST_P(FlowControlContract, ARunThatFailedWhileItWaitedForAPlaceGetsOneWhenItIsRetried) {
+  add_flow(R"({"id":"ok","approval":"Shall it?","timeout":"9d"},)"
+           R"({"id":"a","task":"do.a","depends_on":["ok"]})",
+           R"("max_runs":1)");
+  const std::string first = start("1");
+  const std::string second = start("2");
+  settle();
+  flows.approve(second, "ok", false, by).value();
+  settle();
+  EXPECT_EQ(phase(second), RunPhase::failed);
+  flows.retry(second, by).value();
+  settle();
+  flows.approve(second, "ok", true, by).value();
+  settle();
+  EXPECT_THAT(ran, IsEmpty()) << "the first has the place";
+  flows.approve(first, "ok", true, by).value();
+  settle();
+  EXPECT_EQ(phase(first), RunPhase::completed);
+  pass(1min);
+  settle();
+  EXPECT_EQ(phase(second), RunPhase::completed);
+  EXPECT_THAT(ran, ElementsAre("a", "a"));
+}
+
 TEST_P(FlowControlContract, ACancelledRunThatWaitedForAPlaceBeginsNothing) {
   add_flow(R"({"id":"a","task":"do.a"},{"id":"go","signal":"go","depends_on":["a"]})",
            R"("max_runs":1)");

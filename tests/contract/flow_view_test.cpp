@@ -87,6 +87,72 @@ TEST_P(FlowViewContract, RunsAreListedTheLastStartedFirstAndByFilter) {
   EXPECT_TRUE(second.ended_at);
 }
 
+TEST_P(FlowViewContract, ARunIsFoundByItsKey) {
+  const std::string steps = R"("idempotency_key":"id","steps":[{"id":"a","task":"do.a"}]})";
+  flows.add(R"({"name":"w",)" + steps).value();
+  flows.add(R"({"name":"w","version":2,)" + steps).value();
+  flows.add(R"({"name":"v",)" + steps).value();
+  const auto begin = [&](std::string_view name, std::string_view input, std::uint32_t version = 0) {
+    const auto started = flows.start(name, json(input), {.version = version}).value();
+    pass(1s);
+    settle();
+    return started.run;
+  };
+  const auto listed = [&](const RunFilter& filter, const RunInfo* after = nullptr) {
+    std::vector<std::string> found;
+    for (const RunInfo& info : flows.runs(filter, after).value()) found.push_back(info.run);
+    return found;
+  };
+  const std::string older = begin("w", R"({"id":"x"})", 1);
+  pass(25h);  // another run may have the key by now
+  const std::string last = begin("w", R"({"id":"x","n":2})");
+  const std::string other = begin("v", R"({"id":"x"})");
+  const std::string another = begin("w", R"({"id":"y"})");
+
+  EXPECT_EQ(flows.runs({.workflow = "w", .key = "x"}).value().at(0).key, "x");
+  EXPECT_THAT(listed({.workflow = "w", .key = "x"}), ElementsAre(last));
+  EXPECT_THAT(listed({.key = "x"}), ElementsAre(other, last, older));
+  EXPECT_THAT(listed({.key = "x", .limit = 1}), ElementsAre(other));
+  EXPECT_THAT(listed({.workflow = "w", .key = "z"}), IsEmpty());
+  EXPECT_THAT(listed({.key = "z"}), IsEmpty());
+  EXPECT_THAT(listed({.workflow = "w", .key = "x", .state = RunPhase::failed}), IsEmpty());
+  const RunInfo found = flows.runs({.workflow = "w", .key = "x"}).value().at(0);
+  EXPECT_THAT(listed({.workflow = "w", .key = "x"}, &found), IsEmpty());
+
+  EXPECT_THAT(listed({.workflow = "w", .version = 1}), ElementsAre(older));
+  EXPECT_THAT(listed({.workflow = "w", .version = 2}), ElementsAre(another, last));
+  EXPECT_THAT(listed({.workflow = "w", .version = 1, .key = "x"}), IsEmpty());
+}
+
+TEST_P(FlowViewContract, WhoHadARunRetriedIsSeenAndClosingItIsNoRetry) {
+  add_flow(R"({"id":"a","task":"do.a"})");
+  does["a"] = [](Context&) { return Outcome::dead("no"); };
+  const std::string run = start();
+  settle();
+  flows.retry(run, {.who = "ann", .why = "the card is unlocked"}).value();
+  settle();
+  RunEvent retried;
+  for (const RunEvent& event : flows.events(run).value()) {
+    if (event.event == "retried")
+      retried = event;
+    else
+      EXPECT_EQ(event.by.who, "") << event.id;
+  }
+  EXPECT_EQ(retried.by.who, "ann");
+  EXPECT_EQ(retried.by.why, "the card is unlocked");
+
+  const RunView failed = show(run);
+  EXPECT_EQ(failed.round, 2U);
+  EXPECT_FALSE(failed.closed);
+  flows.cancel(run, by).value();
+  settle();
+  const RunView closed = show(run);
+  EXPECT_EQ(closed.info.state, RunPhase::cancelled);
+  EXPECT_EQ(closed.round, 2U);
+  EXPECT_TRUE(closed.closed);
+  EXPECT_FALSE(flows.show(run, failed.sequence).value().closed);
+}
+
 TEST_P(FlowViewContract, AWaitEndsWithTheRun) {
   add_flow(kGoThenA);
   const std::string run = start();

@@ -81,6 +81,16 @@ TEST_P(FlowWaitContract, OfSeveralSignalsTheFirstOneCounts) {
   EXPECT_EQ(given["a"], "1");
 }
 
+TEST_P(FlowWaitContract, ASignalHearsWhichOneOfItsNameCounts) {
+  add_flow(R"({"id":"go","signal":"go"},{"id":"on","signal":"on"})");
+  const std::string run = start();
+  EXPECT_EQ(signal(run, "1", "first").value().counts, "first");
+  settle();
+  EXPECT_EQ(signal(run, "1", "first").value().counts, "first");
+  EXPECT_EQ(signal(run, "2", "second").value().counts, "first");
+  EXPECT_EQ(signal(run, "2", "on", "on").value().counts, "on");
+}
+
 TEST_P(FlowWaitContract, ASignalIsKnownByItsId) {
   add_flow(kGoThenA);
   const std::string run = start();

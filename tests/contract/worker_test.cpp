@@ -14,7 +14,11 @@ class WorkerContract : public Contract {
   std::unique_ptr<Membership> join(std::string_view name) {
     return store().join("work", name).value();
   }
-  std::uint64_t workers() { return store().counts("work").value().workers; }
+  std::uint64_t workers() {
+    const std::uint64_t alive = store().workers("work").value();
+    EXPECT_EQ(store().counts("work").value().workers, alive);
+    return alive;
+  }
   Queue queue_ = add("work");
 };
 ONCE_FOR_EVERY_STORE(WorkerContract);

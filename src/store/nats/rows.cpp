@@ -382,14 +382,24 @@ Result<std::optional<Sequence>> NatsStore::next_in_state(const KnownQueue& queue
   return next;
 }
 
+Result<std::uint64_t> NatsStore::workers(std::string_view name) {
+  const auto queue = must_know(name);
+  if (!queue) return queue.error();
+  const auto joined =
+      zone_->jet.all(zone_->subjects.meta_stream(), zone_->subjects.worker_root(*queue) + "*");
+  if (!joined) return joined.error();
+  std::uint64_t alive = 0;
+  for (const Kept& worker : *joined) alive += worker.header(kLeft) ? 0 : 1;
+  return alive;
+}
+
 Result<Counts> NatsStore::counts(std::string_view name) {
   const auto queue = must_know(name);
   if (!queue) return queue.error();
-  const auto workers =
-      zone_->jet.all(zone_->subjects.meta_stream(), zone_->subjects.worker_root(*queue) + "*");
-  if (!workers) return workers.error();
+  const auto alive = workers(name);
+  if (!alive) return alive.error();
   Counts counts;
-  for (const Kept& worker : *workers) counts.workers += worker.header(kLeft) ? 0 : 1;
+  counts.workers = *alive;
   constexpr State kAll[] = {State::scheduled, State::waiting,   State::running,
                             State::retrying,  State::in_doubt,  State::completed,
                             State::dead,      State::cancelled, State::duplicate};

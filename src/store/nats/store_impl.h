@@ -125,6 +125,7 @@ class NatsStore final : public Store {
   Result<std::unique_ptr<Membership>> join(std::string_view queue,
                                            std::string_view worker) override;
   Result<Counts> counts(std::string_view queue) override;
+  Result<std::uint64_t> workers(std::string_view queue) override;
   Result<bool> all_settled(std::string_view queue) override;
   Result<std::uint64_t> unrouted() override;
   Result<Page> rows(const RowFilter& filter, const Row* after, std::size_t limit) override;

@@ -20,7 +20,8 @@ constexpr Duration kCloseWait{200};
 
 std::string no_database(const std::string& path) {
   return "there is no database " + path +
-         ": nothing was made; what adds a queue or publishes makes one, or name another";
+         ": nothing was made; what adds a queue or a workflow or publishes makes one, or name "
+         "another";
 }
 
 int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {

@@ -115,12 +115,11 @@ class PageReader {
     for (const Sequence candidate : found) {
       if (candidate == sequence) continue;  // the other row of the same entry
       if (filter_.up_to && candidate > filter_.up_to) return true;
-      if (page.rows.size() == limit_) {
+      if (full()) {
         page.more = true;
         return true;
       }
-      if (auto row = row_of(transaction, queue, own, candidate))
-        page.rows.push_back(std::move(*row));
+      if (auto row = row_of(transaction, queue, own, candidate)) add(std::move(*row));
       sequence = candidate;
     }
     return found.size() < static_cast<std::size_t>(kScanned);
@@ -142,7 +141,7 @@ class PageReader {
                           .stamp = store_time(query.integer(4))}});
     }
     for (const auto& [name, record] : found) {
-      if (page.rows.size() == limit_) {
+      if (full()) {
         page.more = true;
         return true;
       }
@@ -150,8 +149,7 @@ class PageReader {
       if (filter_.state && *filter_.state != record.state) continue;
       Row row{.queue = queue.definition.name, .key = name};
       show_record(transaction.db(), record, transaction.holders(), row);
-      if (!filter_.since || row.stored->record.since >= *filter_.since)
-        page.rows.push_back(std::move(row));
+      if (!filter_.since || row.stored->record.since >= *filter_.since) add(std::move(row));
     }
     return found.size() < static_cast<std::size_t>(kScanned);
   }
@@ -188,8 +186,18 @@ class PageReader {
     return row;
   }
 
+  // Many may be asked for at once, and each may have a result of a megabyte.
+  bool full() const { return page.rows.size() == limit_ || results_ >= kMostResults; }
+  void add(Row row) {
+    if (row.stored && row.stored->record.result)
+      results_ += row.stored->record.result->text().size();
+    page.rows.push_back(std::move(row));
+  }
+
+  static constexpr std::size_t kMostResults = 16 << 20;  // bytes
   const RowFilter& filter_;
   const std::size_t limit_;
+  std::size_t results_ = 0;
   TopicFilter topics_;
 };
 

@@ -124,6 +124,12 @@ class OnceTest(unittest.TestCase):
         self.assertEqual(path.read_text(), text)
 
 
+def waits_for_a_flock(pid):
+    # 4: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(words[1:3] == ["->", "FLOCK"] and words[5] == str(pid) for words in locks)
+
+
 def steady(text):
     """Without what differs from run to run: times, durations, random ids, process ids, tokens."""
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2024-05-01T09:30:00.000Z", text)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cli" / "support"))
-from once_command import BIN, Answer, OnceTest  # noqa: E402,F401
+from once_command import BIN, Answer, OnceTest, waits_for_a_flock  # noqa: E402,F401
 
 
 def alive(pid):
@@ -34,12 +34,6 @@ def holds_a_flock(pid):
     # 4: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     return any(words[1] == "FLOCK" and words[4] == str(pid) for words in locks)
-
-
-def waits_for_a_flock(pid):
-    # 4: -> FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF
-    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    return any(words[1:3] == ["->", "FLOCK"] and words[5] == str(pid) for words in locks)
 
 
 def skip_loudly(test, why):

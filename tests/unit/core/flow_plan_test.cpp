@@ -43,6 +43,9 @@ TEST(FlowStand, FollowsFromTheFacts) {
    charge mail<charge          | started, ended 1 cancelled                                     | charge unreached, mail unreached: cancelled
    charge mail<charge          | started, ended 1 timed_out                                     | charge unreached, mail unreached: failed
    charge mail<charge          | started, ended 1 cancelled, charge completed 1                 | charge completed, mail unreached: cancelled
+   charge mail<charge          | started, ended 1 cancelled, charge cancelled 2                 | charge unreached, mail unreached: cancelled
+   charge mail<charge          | started, ended 1 timed_out, charge cancelled 2                 | charge unreached, mail unreached: failed
+   charge mail<charge          | started, charge cancelled 1, ended 1 cancelled                 | charge failed, mail unreached: cancelled
    charge mail<charge          | started, charge failed 1, ended 1 failed, retried 2 charge=1   | charge active, mail pending: running
    charge mail<charge          | started, charge failed 1, ended 1 failed, retried 2 charge=1, charge completed 2 | charge completed, mail active: running
    charge mail<charge          | started, charge failed 1, ended 1 failed, charge completed 2   | charge completed, mail unreached: failed

@@ -153,8 +153,9 @@ inline RunState folded(const std::vector<FlowEvent>& events) {
 }
 
 inline const Judge& judge() {
-  static const Judge by_word{
-      .skips = [](const FlowStep& step, const RunState&) { return step.skip_if == "yes"; }};
+  static const Judge by_word{.of = [](const RunState&) {
+    return [](const FlowStep& step) { return step.skip_if == "yes"; };
+  }};
   return by_word;
 }
 

@@ -69,6 +69,19 @@ TEST(Record, EndingsAreNamedAndKnowWhetherTheyAreAVerdict) {
   }
 }
 
+TEST(Record, ItsLastErrorSaysThatTheAttemptRanOutOfTime) {
+  Record record{.error = "exit 1"};
+  EXPECT_EQ(last_error(record), "exit 1");
+  record.attempts.push_back({.number = 1, .ending = Ending::failed, .error = "exit 1"});
+  EXPECT_EQ(last_error(record), "exit 1");
+  record.attempts.push_back({.number = 2, .ending = Ending::timed_out});
+  EXPECT_EQ(last_error(record), "timed out") << "the error is that of an earlier attempt";
+  record.attempts.back().error = "killed";
+  EXPECT_EQ(last_error(record), "timed out: killed");
+  record.own = TaskPolicy{.timeout = Duration{5'000}};
+  EXPECT_EQ(last_error(record), "timed out after 5s: killed");
+}
+
 TEST(Record, TheTokenIsTheRevisionUntilItIsWrittenDown) {
   struct Row {
     const char* what;

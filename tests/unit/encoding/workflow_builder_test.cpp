@@ -83,9 +83,22 @@ TEST(WorkflowBuilder, IsCheckedAsAFileIs) {
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, Code::invalid_input);
   EXPECT_EQ(built.error().message,
-            "workflow 'n': step 'a': depends on 'b', which is no step; nothing was added");
+            "workflow 'n': step 'a': depends on 'b', which is no step; nothing was made");
   EXPECT_FALSE(Workflow("n").json());
   EXPECT_FALSE(Workflow("n", 0).step({.id = "a", .task = "t"}).json());
+}
+
+TEST(WorkflowBuilder, WhatIsNoTextOrJsonIsToldByItsName) {
+  const auto built =
+      Workflow("n").step({.id = "a", .task = "t", .skip_if = R"({"path":"input", })"}).json();
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, Code::invalid_input);
+  EXPECT_TRUE(built.error().message.starts_with(
+      "workflow 'n': step 'a': skip_if: JSON refused at 1:18 (byte 17, $"))
+      << built.error().message;
+  EXPECT_TRUE(built.error().message.ends_with("; nothing was made")) << built.error().message;
+  EXPECT_EQ(Workflow("n").step({.id = "a", .task = "t\xff"}).json().error().message,
+            "workflow 'n': some name or text is not UTF-8; nothing was made");
 }
 
 TEST(WorkflowBuilder, AnInputIsAPathOrAnObjectOfJson) {
@@ -95,6 +108,8 @@ TEST(WorkflowBuilder, AnInputIsAPathOrAnObjectOfJson) {
   const auto bytes = with_input(Input::object().with_value("x", Body::bytes("1")));
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().message, "workflow 'n': 'x' is bytes, not JSON; nothing was made");
+  EXPECT_EQ(with_input(Input::object().with("x", "run").with("x", "input")).error().message,
+            "workflow 'n': an input has 'x' twice; nothing was made");
   EXPECT_FALSE(with_input(Input::path("input").with("x", "run")));
   EXPECT_TRUE(with_input(Input::object()));
 }

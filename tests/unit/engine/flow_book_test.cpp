@@ -99,11 +99,11 @@ TEST_F(FlowBookTest, ADefinitionIsAddedOnceAndDoesNotChange) {
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Code::conflicting_duplicate);
   EXPECT_EQ(other.error().message,
-            "workflow 'payment' version 1 exists with another definition ($.steps[0].task); "
+            "workflow 'payment' version 1 exists with another definition ($.steps.charge.task); "
             "nothing was added: give it version 2");
   ASSERT_TRUE(other.error().conflict);
   EXPECT_EQ(other.error().conflict->id, "payment@1");
-  EXPECT_THAT(other.error().conflict->differs.value(), ElementsAre("$.steps[0].task"));
+  EXPECT_THAT(other.error().conflict->differs.value(), ElementsAre("$.steps.charge.task"));
   EXPECT_EQ(book_.definition("payment", 1).value()->steps.at(0).topic, "pay.charge");
 }
 

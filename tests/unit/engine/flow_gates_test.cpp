@@ -63,6 +63,19 @@ TEST_F(FlowGatesTest, WhoWasLetInAsksAgainForNothing) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(ask("run-" + std::to_string(i)));
 }
 
+TEST_F(FlowGatesTest, AClockThatWasFarAheadAndIsPutRightKeepsNobodyWaiting) {
+  const std::string ahead = std::to_string(window() + 1'000'000);
+  book_
+      .write_note("rate.payment.charge.60000",
+                  R"({"booked":10,"booked_to":)" + ahead +
+                      R"(,"taken":["0","1","2","3","4","5","6","7","8","9"],"window":)" + ahead +
+                      "}",
+                  {})
+      .value();
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(ask("run-" + std::to_string(i)));
+  EXPECT_LE(ask("one-too-many").value(), 2min);
+}
+
 // A hundred at once through a gate for ten a minute: each is sent away once at most, and comes back to
 // a window that has room for it.
 TEST_F(FlowGatesTest, WhoIsSentAwayComesBackOnceAndIsLetIn) {

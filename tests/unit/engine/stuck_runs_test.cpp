@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "api/zone_impl.h"
+#include "encoding/step_headers.h"
 #include "engine/flow_book.h"
 #include "once/testing.h"
 #include "store/memory/memory_store.h"
@@ -10,6 +11,7 @@ namespace once {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -41,22 +43,37 @@ class StuckRuns : public ::testing::Test {
     ASSERT_TRUE(book.write(state, {})->written);
   }
   void append(const std::string& id, const std::string& topic) {
-    const store::Append item{.id = id, .topic = topic, .body = Body::json("null").value()};
+    append({.id = id, .topic = topic, .body = Body::json("null").value()});
+  }
+  void append_charge() {
+    append({.id = "payment-1.charge",
+            .topic = "pay.charge",
+            .body = Body::json("null").value(),
+            .headers = encoding::step_headers({.run = "payment-1",
+                                               .step = "charge",
+                                               .reply = "$once.flow.payment.step",
+                                               .queue = "pay"})});
+  }
+  void append(const store::Append& item) {
     ASSERT_EQ(impl_->store->append(std::span(&item, 1)).front()->verdict,
               core::AppendVerdict::accepted);
   }
   // Someone who does not know that steps owe a reply.
-  void run_as_an_older_worker() {
-    auto worker = zone_.worker("pay", [](Context&) { return Outcome::completed(); }).value();
-    ASSERT_TRUE(worker.run_one().value());
+  void charge_as_an_older_worker(State end = State::completed) {
+    const auto entry = impl_->store->find("payment-1.charge").value();
+    store::Swap swap{.at = {.queue = "pay", .key = entry->id, .sequence = entry->sequence}};
+    swap.record.sequence = entry->sequence;
+    swap.record.state = end;
+    ASSERT_TRUE(impl_->store->swap(std::span(&swap, 1)).front()->written);
   }
-  std::vector<std::string> stuck(bool deep = true) {
+  std::vector<std::string> stuck(bool deep = true) { return found("stuck_run", deep); }
+  std::vector<std::string> found(const std::string& code, bool deep = true) {
     clock_->advance(11min);
-    std::vector<std::string> found;
+    std::vector<std::string> all;
     const Diagnosis diagnosis = zone_.doctor({.deep = deep}).value();
     for (const Finding& finding : diagnosis.findings)
-      if (finding.code == "stuck_run") found.push_back(finding.what);
-    return found;
+      if (finding.code == code) all.push_back(finding.what);
+    return all;
   }
 
   std::shared_ptr<testing::VirtualClock> clock_ = std::make_shared<testing::VirtualClock>();
@@ -72,16 +89,44 @@ TEST_F(StuckRuns, NothingOfItIsOpen) {
 
 TEST_F(StuckRuns, ItsTaskWasCompletedAndNobodySaidSo) {
   started("payment");
-  append("payment-1.charge", "pay.charge");
+  append_charge();
   EXPECT_THAT(stuck(), IsEmpty()) << "its task is open";
-  run_as_an_older_worker();
+  charge_as_an_older_worker();
   EXPECT_THAT(stuck(), ElementsAre(HasSubstr("payment-1")));
+}
+
+// Another queue that takes the topic says nothing to the run.
+TEST_F(StuckRuns, OnlyTheQueueThatRepliesCounts) {
+  zone_.add({.name = "copy", .topic = "pay.>"}).value();
+  started("payment");
+  append_charge();
+  charge_as_an_older_worker();
+  EXPECT_THAT(stuck(), ElementsAre(HasSubstr("payment-1")));
+}
+
+TEST_F(StuckRuns, ItsTaskIsInDoubtWhichIsForAPerson) {
+  started("payment");
+  append_charge();
+  charge_as_an_older_worker(State::in_doubt);
+  EXPECT_THAT(stuck(), IsEmpty());
+}
+
+TEST_F(StuckRuns, AStepHasNoQueue) {
+  started("payment");
+  append("payment-1.started", "$once.flow.payment.started");
+  EXPECT_THAT(found("run_without_queue"), IsEmpty());
+  zone_.remove_queue("pay").value();
+  EXPECT_THAT(found("run_without_queue"),
+              ElementsAre(AllOf(HasSubstr("1 run (payment-1)"),
+                                HasSubstr("no queue takes topic 'pay.charge' as yet"))));
+  append_charge();
+  EXPECT_THAT(found("run_without_queue"), IsEmpty()) << "it is in the log, for a queue that comes";
 }
 
 TEST_F(StuckRuns, ItsTaskIsTakenByNobodyYet) {
   zone_.remove_queue("pay").value();
   started("payment");
-  append("payment-1.charge", "pay.charge");
+  append_charge();
   EXPECT_THAT(stuck(), IsEmpty());
 }
 

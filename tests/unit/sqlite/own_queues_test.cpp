@@ -12,6 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 class OwnQueues : public ::testing::Test {
@@ -144,6 +145,27 @@ TEST_F(OwnQueues, WhatTheySpareCostsNobodyAnything) {
   const Audit audit = zone_.audit({.by = AuditOptions::Period::all}).value();
   EXPECT_THAT(audit.discrepancies, IsEmpty());
   for (const AuditLine& line : audit.lines) EXPECT_EQ(line.own, line.queue != "work") << line.queue;
+}
+
+// As many inputs and outputs as there are runs would not fit into memory.
+TEST_F(OwnQueues, ArePagedByWhatTheirRecordsHold) {
+  constexpr std::size_t kRecords = 40;
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    store::Swap item{.at = {.queue = "once-values", .key = std::to_string(100 + i)}};
+    item.record.result = Body::bytes(std::string(1 << 20, 'x'));
+    ASSERT_TRUE(store_->swap(std::span(&item, 1)).front()->written);
+  }
+  std::vector<std::string> keys;
+  std::optional<store::Row> last;
+  for (bool more = true; more;) {
+    auto page = store_->rows({.queue = "once-values"}, last ? &*last : nullptr, 20'000).value();
+    EXPECT_LE(page.rows.size(), 16U);
+    for (const store::Row& row : page.rows) keys.push_back(row.key);
+    more = page.more;
+    last = std::move(page.rows.back());
+  }
+  EXPECT_THAT(keys, SizeIs(kRecords));
+  EXPECT_EQ(keys.back(), std::to_string(100 + kRecords - 1));
 }
 
 }  // namespace
