@@ -11,7 +11,7 @@
 // JSON prefixed with "=", so that 1 and "1" differ. Between two values there must be something that
 // no value contains: any other character, such as ":"; or one of theirs, such as the "-" in
 // `{year}-{month}`, that is then escaped in the values too. An object, an array, a missing path or
-// header, or an empty key is an error that names it.
+// header, or an empty key is an error that names it; so is null where it stands for nothing.
 #pragma once
 
 #include <cstdint>

@@ -220,7 +220,7 @@ std::string FlowStarter::way_on(const StartKey& known) {
   const auto run = book_.run(known.run);
   if (!run || !*run) return {};
   const core::EndFact* const end = core::end_of((*run)->state);
-  if (end == nullptr || core::over_for_good((*run)->state)) return {};
+  if (end == nullptr || end->outcome != core::RunOutcome::failed) return {};
   return ": that run has failed, and 'once flow retry " + known.run + "' lets it go on";
 }
 

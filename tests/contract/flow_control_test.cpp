@@ -254,25 +254,6 @@ TEST_P(FlowControlContract, ADeadStepOfARunThatIsOverForGoodIsNotRunAgain) {
   zone.drop(run + ".a", "q", by).value();
 }
 
-TEST_P(FlowControlContract, ADoubtfulStepOfACancelledRunIsNotRunAgain) {
-  zone.add({.name = "careful", .topic = "see.*", .in_doubt = InDoubt::hold}).value();
-  add_flow(R"({"id":"a","task":"see.a"})");
-  const std::string run = start();
-  handle_events();
-  does["a"] = [](Context&) { return Outcome::in_doubt("who knows"); };
-  EXPECT_TRUE(work("careful"));
-  ASSERT_EQ(task_state(run, "a"), State::in_doubt);
-  flows.cancel(run, by).value();
-  settle();
-  ran.clear();
-  if (task_state(run, "a") == State::in_doubt)
-    EXPECT_THAT(zone.retry(run + ".a", "careful", by).error().message,
-                HasSubstr("which is cancelled"));
-  EXPECT_EQ(zone.retry(run + ".a", "careful", by).error().code, Code::wrong_state);
-  EXPECT_FALSE(work("careful"));
-  EXPECT_THAT(ran, IsEmpty());
-}
-
 TEST_P(FlowControlContract, ADeadStepOfARunThatHasFailedIsRunAgainAndTheRunHearsOfIt) {
   add_flow(kTwo);
   does["a"] = dies;

@@ -179,15 +179,15 @@ TEST_P(FlowStartContract, TheTimeOfAKeyIsTheWorkflows) {
 }
 
 TEST_P(FlowStartContract, RecordsAreKeptAsLongAsAnyKey) {
-  add_flow(kGo, R"("key_ttl":"3h")");
-  add_flow(kGo, R"("version":2,"key_ttl":"1h")");
+  add_flow(kGo, R"("version":2,"key_ttl":"3h")");
+  add_flow(kGo, R"("key_ttl":"1h")");
   Retention ages = zone.retention().value();
   const Retention before = ages;
   ages.records = 3h - 1ms;
   const auto refused = zone.set_retention(ages);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::invalid_input);
-  EXPECT_THAT(refused.error().message, HasSubstr("workflow 'w' (version 1)"));
+  EXPECT_THAT(refused.error().message, HasSubstr("workflow 'w' (version 2)"));
   EXPECT_THAT(refused.error().message, HasSubstr("nothing was changed"));
   EXPECT_EQ(zone.retention().value(), before);
   ages = {.bodies = 1h, .records = 3h, .ids = 1h};

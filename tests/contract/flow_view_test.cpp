@@ -190,7 +190,7 @@ TEST_P(FlowRetentionContract, AForgottenRunIsNotTakenForOneThatHasJustBegun) {
   zone.set_retention({.bodies = 240h, .records = 24h, .ids = 240h}).value();
   add_flow(kGoThenA);
   const std::string run = start();
-  EXPECT_EQ(phase(run), RunPhase::running) << "no runner has come yet";
+  EXPECT_EQ(phase(run), RunPhase::waiting) << "no runner has come yet";
   flows.signal(run, "go", {}, "1").value();
   settle();
   pass(25h);

@@ -201,6 +201,9 @@ TEST(FlowKeys, AreTakenFromTheInput) {
             "no key: there is nothing at attempt in the input, which the key of workflow 'payment' "
             "needs; nothing was started");
   definition.key = "{a}";
+  EXPECT_EQ(run_key(definition, input(R"({"a":null})")).error().message,
+            "no key: there is null, not a string, number, true or false, at a in the input, which "
+            "the key of workflow 'payment' needs; nothing was started");
   EXPECT_EQ(run_key(definition, input(R"({"a":""})")).error().message,
             "no key: every value of the key of workflow 'payment' is empty for this run; nothing "
             "was started");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "api/zone_impl.h"
+#include "core/names.h"
 #include "engine/flow_log.h"
 #include "engine/flow_starter.h"
 #include "once/flows.h"
