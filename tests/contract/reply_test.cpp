@@ -4,6 +4,7 @@
 
 #include "contract/effects.h"
 #include "encoding/step_headers.h"
+#include "engine/flow_book.h"
 #include "engine/housekeeper.h"
 
 namespace once::contract {
@@ -240,7 +241,12 @@ TEST_P(ReplyContract, SaysWhyAStepFailed) {
             "\"run\":\"r\",\"step\":\"charge\"}");
   EXPECT_FALSE(owes());
 
-  // A person has it run again: that is another end.
+  // A person has it run again, for a run that would hear of it: that is another end.
+  engine::FlowBook book(*impl->store, *impl->scheduler);
+  book.make_queues().value();
+  core::RunState run_of_it{.run = "r", .workflow = "payment", .version = 1, .input = "1"};
+  run_of_it.started = {1};
+  ASSERT_TRUE(book.write(run_of_it, {})->written);
   zone.retry(id, "q", by).value();
   EXPECT_TRUE(run(pay));
   EXPECT_EQ(told(2),

@@ -123,7 +123,7 @@ TEST_F(FlowBookTest, TheNewestIsTheHighestVersionOfThatVeryName) {
     const auto none = book_.newest(name);
     ASSERT_FALSE(none) << name;
     EXPECT_EQ(none.error().code, Code::not_found);
-    EXPECT_THAT(none.error().message, HasSubstr("once flow add"));
+    EXPECT_THAT(none.error().message, HasSubstr("once flow list"));
   }
   EXPECT_EQ(book_.definition("pay", 3).error().code, Code::not_found);
   EXPECT_THAT(book_.definition("pay", 3).error().message, HasSubstr("'pay' of version 3"));
