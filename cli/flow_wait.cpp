@@ -78,11 +78,9 @@ class WaitForRun {
   int tell(const RunView& run) {
     if (!session_.quiet || session_.json) print_run(session_, run);
     if (run.info.state == RunPhase::completed) return kDone;
-    return fail({.code = Code::failed,
-                 .message = fmt::format(
-                     "run {} {} {}{}{}", run_, run.info.state == RunPhase::cancelled ? "is" : "has",
-                     to_string(run.info.state), run.info.error.empty() ? "" : ": " + run.info.error,
-                     way_on(flows_, run.info))});
+    Error ended = end_of(run.info);
+    ended.message += way_on(flows_, run.info);
+    return fail(ended);
   }
 
   int timed_out() {
@@ -140,7 +138,7 @@ void add_flow_wait(CLI::App& flow, Session& session) {
               "time. With -q it says no more than that.\n"
               "\n"
               "Example:\n"
-              "  once flow wait payment-01k5x --timeout 1m");
+              "  once flow wait RUN --timeout 1m");
   when_given(*app, [&session, options] {
     session.command = [&session, options] { return wait(session, *options); };
   });

@@ -15,38 +15,16 @@ Error not_added(const core::FlowDefinition& definition, const std::string& why) 
           .message = "workflow " + quoted(definition.name) + ": " + why + "; nothing was added"};
 }
 
-// Why the step's task would find no queue.
-std::string missing_queue(const core::FlowStep& step, const std::vector<Queue>& queues) {
-  if (step.queue.empty()) return "no queue takes topic " + quoted(step.topic) + " as yet";
-  std::string others;
-  for (const Queue& queue : queues)
-    if (engine::takes(queue, step.topic))
-      others += (others.empty() ? "" : ", ") + quoted(queue.name);
-  return "there is no queue " + quoted(step.queue) + " as yet" +
-         (others.empty() ? "" : " (topic " + quoted(step.topic) + " is taken by " + others + ")");
-}
-
 // Whether the step's task will find its queue; a hint when there is none as yet.
 Result<void> check_queue_of(const core::FlowDefinition& definition, const core::FlowStep& step,
                             const std::vector<Queue>& queues, std::vector<std::string>& hints) {
-  const std::string where = "step " + quoted(step.id) + ": ";
-  std::vector<const Queue*> takers;
-  for (const Queue& queue : queues) {
-    if (queue.name == step.queue && !engine::takes(queue, step.topic))
-      return not_added(definition, where + "queue " + quoted(queue.name) + " does not take topic " +
-                                       quoted(step.topic) +
-                                       (queue.topic.empty() ? "" : ": it takes " + queue.topic));
-    const bool named = step.queue.empty() || step.queue == queue.name;
-    if (named && engine::takes(queue, step.topic)) takers.push_back(&queue);
-  }
-  if (takers.size() > 1)
-    return not_added(definition, where + "topic " + quoted(step.topic) + " is taken by queues " +
-                                     quoted(takers[0]->name) + " and " + quoted(takers[1]->name) +
-                                     ": name one as its \"queue\"");
-  if (takers.empty())
-    hints.push_back(where + missing_queue(step, queues) + "; make it with 'once queue add " +
-                    (step.queue.empty() ? std::string("NAME") : step.queue) + " --topic " +
-                    step.topic + "'");
+  const auto queue = engine::queue_of(step, queues);
+  if (queue) return {};
+  const std::string why = "step " + quoted(step.id) + ": " + queue.error().message;
+  if (queue.error().code != Code::not_found) return not_added(definition, why);
+  hints.push_back(why + "; make it with 'once queue add " +
+                  (step.queue.empty() ? std::string("NAME") : step.queue) + " --topic " +
+                  step.topic + "'");
   return {};
 }
 

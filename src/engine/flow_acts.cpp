@@ -227,7 +227,7 @@ Result<void> FlowActs::append(const core::FlowDefinition& definition, const core
     auto item = task_of(step, state, *known, called_off);
     if (item)
       batch.task(std::move(*item), step);
-    else if (item.error().code == Code::not_found)
+    else if (item.error().code != Code::invalid_input)
       batch.held_back = held(step, item.error());
     else if (!called_off)
       return refuse(step, state, item.error().message, batch);

@@ -44,18 +44,17 @@ Result<std::string> queue_of(const core::FlowStep& step, std::span<const Queue> 
   if (!any && std::find(takers.begin(), takers.end(), step.queue) != takers.end())
     return step.queue;
   const std::string topic = "topic '" + step.topic + "'";
-  std::string why;
   if (any && takers.size() > 1)
-    why = topic + " is taken by queues '" + takers[0] + "' and '" + takers[1] +
-          "', and the step names none";
-  else if (any)
-    why = "no queue takes " + topic + " as yet";
-  else if (named)
-    why = "queue '" + step.queue + "' does not take " + topic;
-  else
-    why = "there is no queue '" + step.queue + "' as yet" +
-          (takers.empty() ? "" : " ('" + takers[0] + "' takes " + topic + ")");
-  return Error{.code = Code::not_found, .message = std::move(why)};
+    return Error{.code = Code::wrong_state,
+                 .message = topic + " is taken by queues '" + takers[0] + "' and '" + takers[1] +
+                            "': the step has to name one as its \"queue\""};
+  if (any) return Error{.code = Code::not_found, .message = "no queue takes " + topic + " as yet"};
+  if (named)
+    return Error{.code = Code::wrong_state,
+                 .message = "queue '" + step.queue + "' does not take " + topic};
+  return Error{.code = Code::not_found,
+               .message = "there is no queue '" + step.queue + "' as yet" +
+                          (takers.empty() ? "" : " ('" + takers[0] + "' takes " + topic + ")")};
 }
 
 Result<std::optional<StepRow>> step_row(store::Store& store, const store::Entry& entry,

@@ -21,8 +21,8 @@ Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence seq
 Result<std::optional<store::Row>> row_of(store::Store& store, const store::Entry& entry,
                                          const Queue& queue);
 
-// Which queue's word on a step's task counts. Code::not_found: none as yet, or more than one; why, as a
-// person is told.
+// Which queue's word on a step's task counts. Code::not_found: it is not there as yet; wrong_state: it
+// does not take the topic, or none is named and two do.
 Result<std::string> queue_of(const core::FlowStep& step, std::span<const Queue> queues);
 // How a step's task stands in that queue; none: no queue has it as yet.
 struct StepRow {

@@ -97,6 +97,19 @@ TEST_P(FlowControlContract, ACompletedRunIsNotCancelledAndACancelledOneStaysSo) 
   EXPECT_EQ(flows.retry(other, by).error().code, Code::wrong_state);
 }
 
+TEST_P(FlowControlContract, WhoHasARunRetriedWaitsForTheEndThatComesOfIt) {
+  add_flow(kTwo);
+  does["a"] = dies;
+  const std::string run = start();
+  settle();
+  EXPECT_EQ(flows.wait(run, 1ms).value().info.state, RunPhase::failed);
+  flows.retry(run, by).value();
+  EXPECT_EQ(flows.wait(run, 1ms).error().code, Code::timed_out) << "no runner has heard of it yet";
+  does.clear();
+  settle();
+  EXPECT_EQ(flows.wait(run, 1ms).value().info.state, RunPhase::completed);
+}
+
 TEST_P(FlowControlContract, AFailedRunThatIsCancelledIsClosed) {
   add_flow(kTwo);
   does["a"] = dies;

@@ -419,6 +419,7 @@ TEST_P(FlowContract, TwoQueuesForAStepThatNamesNoneAreRefusedAndMakeARunWait) {
   settle();
   EXPECT_THAT(ran, IsEmpty()) << "nobody knows which one is meant";
   EXPECT_EQ(phase(run), RunPhase::running);
+  EXPECT_THAT(step_of(run, "a").why, HasSubstr("'second': the step has to name one"));
   zone.remove_queue("second").value();
   pass(1min);  // the event of the start is handled again, later and later
   settle();
@@ -502,10 +503,9 @@ TEST_P(FlowContract, WhatIsOnlyWrittenInAnotherWayDoesNotDiffer) {
 TEST_P(FlowContract, AQueueThatDoesNotTakeTheTopicIsRefusedAndOneThatIsToComeIsHintedAt) {
   EXPECT_EQ(flows.add(workflow(R"({"id":"a","task":"other.a","queue":"q"})")).error().code,
             Code::invalid_input);
-  EXPECT_THAT(
-      add_flow(R"({"id":"a","task":"do.a","queue":"later"})").hints,
-      ElementsAre("step 'a': there is no queue 'later' as yet (topic 'do.a' is taken by 'q'); "
-                  "make it with 'once queue add later --topic do.a'"));
+  EXPECT_THAT(add_flow(R"({"id":"a","task":"do.a","queue":"later"})").hints,
+              ElementsAre("step 'a': there is no queue 'later' as yet ('q' takes topic 'do.a'); "
+                          "make it with 'once queue add later --topic do.a'"));
 }
 
 TEST_P(FlowContract, ADeadStepThatAPersonHasRunAgainGoesOn) {
