@@ -203,9 +203,9 @@ class Control {
     if (!step) return {};
     const auto run = engine::FlowBook(*zone_.store, *zone_.scheduler).run(step->run);
     if (!run) return run.error();
-    if (*run && !core::over_for_good((*run)->state)) return {};
-    const std::string how =
-        *run ? std::string(core::to_string(core::end_of((*run)->state)->outcome)) : "forgotten";
+    const core::EndFact* const end = *run ? core::end_of((*run)->state) : nullptr;
+    if (*run && (end == nullptr || end->outcome == core::RunOutcome::failed)) return {};
+    const std::string how = *run ? std::string(core::to_string(end->outcome)) : "forgotten";
     return Error{.code = Code::wrong_state,
                  .message = named(id_, queue_) + " is a step of run '" + step->run +
                             "', which is " + how +

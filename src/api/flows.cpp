@@ -96,8 +96,11 @@ Result<FlowAdded> Flows::add(std::string_view json) {
   auto added = impl_->book.add(*parsed);
   if (!added) return added.error();
   // Somebody may have shortened it meanwhile. Of the two who write, at least one sees the other.
-  if (auto ok = fits_retention(*impl_->zone->store, definition, "it was added all the same"); !ok)
-    return ok.error();
+  if (auto ok = fits_retention(*impl_->zone->store, definition, "it was added all the same"); !ok) {
+    Error error = ok.error();
+    error.in_doubt = true;
+    return error;
+  }
   answer.added = *added;
   return answer;
 }

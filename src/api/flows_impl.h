@@ -25,8 +25,6 @@ struct Flows::Impl {
   Result<RunInfo> info(const core::RunState& state);
   // Whether max_runs keeps it from starting anything.
   Result<bool> held(const core::FlowDefinition& definition, const core::RunState& state);
-  // It failed, and the log says that it is to go on.
-  Result<bool> to_be_retried(const core::RunState& state);
   // Adds the run, or all that there are, as far as they are wanted.
   Result<void> add_run(const core::RunState& state, NewestRuns& newest);
   Result<void> read_runs(const RunFilter& filter, NewestRuns& newest);

@@ -234,7 +234,7 @@ Result<std::vector<RunInfo>> Flows::runs(const RunFilter& filter, const RunInfo*
   if (filter.key && !filter.workflow.empty()) {
     auto key = impl_->book.key(filter.workflow, *filter.key);
     if (!key) return key.error();
-    if (*key) {
+    if (*key && !(*key)->run.empty()) {  // else it was given back
       auto known = impl_->control.find((*key)->run);
       if (!known && known.error().code == Code::not_found)  // it has not begun
         return std::vector<RunInfo>{};
@@ -352,15 +352,6 @@ Result<std::vector<RunEvent>> Flows::events(std::string_view run) const {
   return std::move(list).take();
 }
 
-// Who had it retried waits for the end that comes of that, and no runner may have heard of it yet.
-Result<bool> Flows::Impl::to_be_retried(const core::RunState& state) {
-  if (core::end_of(state)->outcome != core::RunOutcome::failed) return false;
-  const auto retried = zone->store->find(
-      core::event_id(core::event_in(state, FlowEvent::Kind::retried, core::round_of(state) + 1)));
-  if (!retried) return retried.error();
-  return retried->has_value();
-}
-
 Result<RunView> Flows::wait(std::string_view run, Duration limit) const {
   engine::Scheduler& scheduler = *impl_->zone->scheduler;
   const auto mutex = scheduler.mutex();
@@ -372,9 +363,8 @@ Result<RunView> Flows::wait(std::string_view run, Duration limit) const {
     auto known = impl_->book.run(run);
     if (!known) return known.error();
     if (*known && core::end_of((*known)->state) != nullptr) {
-      const auto again = impl_->to_be_retried((*known)->state);
-      if (!again) return again.error();
-      if (!*again) return show(run);
+      auto view = show(run);
+      if (!view || view->info.ended_at) return view;  // else somebody has had it retried
     }
     if (!*known)
       if (auto found = impl_->control.find(run); !found) return found.error();

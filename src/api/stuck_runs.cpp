@@ -74,6 +74,8 @@ class StuckRuns {
     if (!state) return state.error();
     auto definition = book_.definition(state->workflow, state->version);
     if (!definition) return definition.error();
+    state = book_.with_judged_outputs(**definition, std::move(*state));
+    if (!state) return state.error();
     if (open_.contains(row.key)) return look_for_queues(**definition, *state);
     auto moves = moved_by_steps(**definition, *state);
     if (!moves) return moves.error();

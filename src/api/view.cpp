@@ -38,8 +38,8 @@ std::string next_of_dead(const store::Row& row) {
   if (row.own)
     return "nothing: it is a dead letter; publish it anew under an id and key of its own";
   if (const auto step = encoding::read_step(row.entry.headers, row.queue))
-    return "nothing: it is a dead letter, a step of run " + step->run + "; 'once flow retry " +
-           step->run + "' runs it again once the run has failed";
+    return "nothing: it is a dead letter, a step of run " + step->run +
+           "; if that has failed, 'once " + "flow retry " + step->run + "' runs it again";
   return "nothing: it is a dead letter; 'once dead retry' runs it again";
 }
 

@@ -91,6 +91,9 @@ Result<void> Zone::set_retention(const Retention& ages) {
   if (auto set = impl_->store->set_retention(ages); !set) return set;
   // A workflow may have been added meanwhile. Of the two who write, at least one sees the other.
   if (auto ok = impl_->outlives_keys(ages); !ok) {
+    const auto now = impl_->store->retention();
+    if (!now) return now.error();
+    if (*now != ages) return ok;  // somebody else has set it since
     if (auto undone = impl_->store->set_retention(*before); !undone) return undone;
     return ok;
   }

@@ -276,12 +276,13 @@ std::vector<FlowAction> when_time_is_up(const FlowDefinition& definition, const 
 
 // Steps that were under way when the run was ended have not failed, though their tasks say in the end
 // that they were cancelled.
-RunState without_called_off(RunState state) {
+bool were_called_off(const RunState& state) {
   const EndFact* const end = end_of(state);
-  if (end == nullptr ||
-      (end->outcome != RunOutcome::cancelled && end->outcome != RunOutcome::timed_out))
-    return state;
-  const Sequence ended = end->sequence;
+  return end != nullptr &&
+         (end->outcome == RunOutcome::cancelled || end->outcome == RunOutcome::timed_out);
+}
+RunState without_called_off(RunState state) {
+  const Sequence ended = end_of(state)->sequence;
   for (auto& [step, facts] : state.steps)
     std::erase_if(facts, [&](const auto& fact) {
       return fact.second.outcome == StepOutcome::cancelled && fact.second.sequence > ended;
@@ -364,10 +365,12 @@ std::vector<Duration> waits_of(const RetryPolicy& retry) {
   return waits;
 }
 
-RunStanding stand(const FlowDefinition& definition, const RunState& state, const Judge& judge) {
+RunStanding stand(const FlowDefinition& definition, const RunState& all, const Judge& judge) {
   RunStanding standing;
-  const RunState seen = without_called_off(state);
-  Standings steps(definition, seen, judge);
+  std::optional<RunState> rest;
+  if (were_called_off(all)) rest = without_called_off(all);
+  const RunState& state = rest ? *rest : all;
+  Standings steps(definition, state, judge);
   if (state.started && steps.only_waits()) standing.phase = RunPhase::waiting;
   standing.steps = std::move(steps).take();
   const EndFact* const end = end_of(state);

@@ -178,6 +178,7 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
                                                            std::vector<core::FlowAction> actions,
                                                            Batch& batch) {
   using Kind = core::FlowEvent::Kind;
+  if (auto begun = hold_back(definition, actions, batch); !begun) return begun.error();
   if (definition.max_runs > 0 &&
       std::any_of(actions.begin(), actions.end(),
                   [](const auto& action) { return start_in(action).has_value(); })) {
@@ -191,16 +192,6 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
   std::vector<core::FlowAction> passed;
   for (core::FlowAction& action : actions) {
     const auto start = start_in(action);
-    // What cannot begin as yet takes nobody's place.
-    if (std::holds_alternative<core::StartTask>(action)) {
-      const core::FlowStep& step = definition.steps[start->step];
-      auto known = queues_for(step);
-      if (!known) return known.error();
-      if (auto queue = queue_of(step, *known); !queue) {
-        batch.held_back = held(step, queue.error());
-        continue;
-      }
-    }
     if (start && start->task && definition.steps[start->step].rate) {
       const core::FlowStep& step = definition.steps[start->step];
       const std::uint32_t n = rate_retries_of(state, step);
@@ -216,6 +207,26 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
     passed.push_back(std::move(action));
   }
   return passed;
+}
+
+// What cannot begin as yet takes nobody's place.
+Result<void> FlowActs::hold_back(const core::FlowDefinition& definition,
+                                 std::vector<core::FlowAction>& actions, Batch& batch) {
+  std::vector<core::FlowAction> rest;
+  for (core::FlowAction& action : actions) {
+    if (const auto* start = std::get_if<core::StartTask>(&action)) {
+      const core::FlowStep& step = definition.steps[start->step];
+      auto known = queues_for(step);
+      if (!known) return known.error();
+      if (auto queue = queue_of(step, *known); !queue) {
+        batch.held_back = held(step, queue.error());
+        continue;
+      }
+    }
+    rest.push_back(std::move(action));
+  }
+  actions = std::move(rest);
+  return {};
 }
 
 Result<void> FlowActs::append(const core::FlowDefinition& definition, const core::RunState& state,

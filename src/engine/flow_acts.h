@@ -38,6 +38,9 @@ class FlowActs {
                                                    const core::RunState& state,
                                                    std::vector<core::FlowAction> actions,
                                                    Batch& batch);
+  // Steps without a queue leave the list.
+  Result<void> hold_back(const core::FlowDefinition& definition,
+                         std::vector<core::FlowAction>& actions, Batch& batch);
   Result<void> append(const core::FlowDefinition& definition, const core::RunState& state,
                       const core::FlowAction& action, Batch& batch);
   Result<void> end_run(const core::FlowDefinition& definition, const core::RunState& state,

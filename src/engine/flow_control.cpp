@@ -94,6 +94,20 @@ Error other_signal(const core::FlowEvent& given, core::Sequence sequence) {
 }  // namespace
 
 Result<FlowControl::Known> FlowControl::find(std::string_view run, Outputs outputs) {
+  auto known = find_folded(run, outputs);
+  if (!known) return known;
+  core::RunState& state = known->run.state;
+  const core::EndFact* const end = core::end_of(state);
+  if (end == nullptr || end->outcome != core::RunOutcome::failed) return known;
+  const auto retried =
+      log_.find(core::event_id(core::event_in(state, Kind::retried, core::round_of(state) + 1)));
+  if (!retried) return retried.error();
+  if (*retried) core::fold(state, **retried);
+  return known;
+}
+
+// As far as runners have got.
+Result<FlowControl::Known> FlowControl::find_folded(std::string_view run, Outputs outputs) {
   if (const auto ok = core::check_id(run); !ok)
     return Error{.code = ok.error().code,
                  .message = "no run can be called so: " + ok.error().message};
@@ -260,8 +274,9 @@ Result<void> FlowControl::cancel(std::string_view run, const By& by) {
   return refused(Code::wrong_state, "run " + quoted(run) + " ended at the same moment");
 }
 
+// Who says it again before a runner has heard of it says the same.
 Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const By& by) {
-  auto known = find(run);
+  auto known = find_folded(run);
   if (!known) return known.error();
   const core::RunState& state = known->run.state;
   auto voided = core::retry_of(*known->definition, state, encoding::judge());

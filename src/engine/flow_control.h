@@ -29,13 +29,15 @@ class FlowControl {
     FlowDefinitionRef definition{};
   };
   enum class Outputs { judged, all };  // of those that lie elsewhere; there may be many
-  // A run and its definition; Code::not_found: also when it is forgotten.
+  // A run and its definition; Code::not_found: also when it is forgotten. Of a run that failed, also
+  // that it is to go on, from when the log says so.
   Result<Known> find(std::string_view run, Outputs outputs = Outputs::judged);
   // Who had a run retried, and why, by the headers of the event; empty: they do not say.
   static By said_in(const std::map<std::string, std::string>& headers);
 
  private:
   static Error no_run(std::string_view run);
+  Result<Known> find_folded(std::string_view run, Outputs outputs = Outputs::judged);
 
   FlowBook& book_;
   FlowLog& log_;

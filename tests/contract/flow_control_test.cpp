@@ -105,6 +105,10 @@ TEST_P(FlowControlContract, WhoHasARunRetriedWaitsForTheEndThatComesOfIt) {
   EXPECT_EQ(flows.wait(run, 1ms).value().info.state, RunPhase::failed);
   flows.retry(run, by).value();
   EXPECT_EQ(flows.wait(run, 1ms).error().code, Code::timed_out) << "no runner has heard of it yet";
+  EXPECT_EQ(phase(run), RunPhase::running);
+  EXPECT_EQ(status(run, "a"), StepStatus::active);
+  EXPECT_THAT(events(run), Contains("retried"));
+  flows.retry(run, by).value();  // the same again
   does.clear();
   settle();
   EXPECT_EQ(flows.wait(run, 1ms).value().info.state, RunPhase::completed);
@@ -345,7 +349,6 @@ TEST_P(FlowControlContract, ARunThatFailedWhileItWaitedForAPlaceGetsOneWhenItIsR
   settle();
   EXPECT_EQ(phase(second), RunPhase::failed);
   flows.retry(second, by).value();
-  settle();
   flows.approve(second, "ok", true, by).value();
   settle();
   EXPECT_THAT(ran, IsEmpty()) << "the first has the place";
