@@ -204,7 +204,7 @@ class Control {
     const auto run = engine::FlowBook(*zone_.store, *zone_.scheduler).run(step->run);
     if (!run) return run.error();
     const core::EndFact* const end = *run ? core::end_of((*run)->state) : nullptr;
-    if (*run && (end == nullptr || end->outcome == core::RunOutcome::failed)) return {};
+    if (*run && (end == nullptr || core::failed((*run)->state))) return {};
     const std::string how = *run ? std::string(core::to_string(end->outcome)) : "forgotten";
     return Error{.code = Code::wrong_state,
                  .message = named(id_, queue_) + " is a step of run '" + step->run +

@@ -193,6 +193,8 @@ struct RunState {
 std::uint32_t round_of(const RunState& state);  // the last one
 const EndFact* end_of(const RunState& state);   // of the last round; null: it goes on
 bool over_for_good(const RunState& state);      // it can be neither retried nor closed
+bool failed(const RunState& state);             // it is over, and may be retried
+bool called_off(const RunState& state);         // it is over, and what was under way was called off
 
 struct CountedFact {
   std::uint32_t n{};

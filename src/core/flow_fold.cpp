@@ -187,6 +187,17 @@ bool over_for_good(const RunState& state) {
          (end->outcome == RunOutcome::completed || end->outcome == RunOutcome::cancelled);
 }
 
+bool failed(const RunState& state) {
+  const EndFact* const end = end_of(state);
+  return end != nullptr && end->outcome == RunOutcome::failed;
+}
+
+bool called_off(const RunState& state) {
+  const EndFact* const end = end_of(state);
+  return end != nullptr &&
+         (end->outcome == RunOutcome::cancelled || end->outcome == RunOutcome::timed_out);
+}
+
 CountedFact last_fact(const RunState& state, std::string_view step) {
   const auto found = state.steps.find(std::string(step));
   if (found == state.steps.end()) return {};

@@ -276,11 +276,6 @@ std::vector<FlowAction> when_time_is_up(const FlowDefinition& definition, const 
 
 // Steps that were under way when the run was ended have not failed, though their tasks say in the end
 // that they were cancelled.
-bool were_called_off(const RunState& state) {
-  const EndFact* const end = end_of(state);
-  return end != nullptr &&
-         (end->outcome == RunOutcome::cancelled || end->outcome == RunOutcome::timed_out);
-}
 RunState without_called_off(RunState state) {
   const Sequence ended = end_of(state)->sequence;
   for (auto& [step, facts] : state.steps)
@@ -368,7 +363,7 @@ std::vector<Duration> waits_of(const RetryPolicy& retry) {
 RunStanding stand(const FlowDefinition& definition, const RunState& all, const Judge& judge) {
   RunStanding standing;
   std::optional<RunState> rest;
-  if (were_called_off(all)) rest = without_called_off(all);
+  if (called_off(all)) rest = without_called_off(all);
   const RunState& state = rest ? *rest : all;
   Standings steps(definition, state, judge);
   if (state.started && steps.only_waits()) standing.phase = RunPhase::waiting;

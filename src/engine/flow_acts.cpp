@@ -442,9 +442,7 @@ Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core
         core::event_in(state, Kind::rate_retry, rate_retries_of(state, step) + 1, step.id);
     if (auto done = call_off(core::event_id(next), state); !done) return done;
   }
-  const core::EndFact* const end = core::end_of(state);
-  if (definition.max_runs > 0 && end != nullptr &&
-      (end->outcome == core::RunOutcome::cancelled || end->outcome == core::RunOutcome::timed_out))
+  if (definition.max_runs > 0 && core::called_off(state))
     if (auto done =
             call_off(core::event_id(core::event_in(state, Kind::admit, state.admits.n + 1)), state);
         !done)

@@ -97,8 +97,7 @@ Result<FlowControl::Known> FlowControl::find(std::string_view run, Outputs outpu
   auto known = find_folded(run, outputs);
   if (!known) return known;
   core::RunState& state = known->run.state;
-  const core::EndFact* const end = core::end_of(state);
-  if (end == nullptr || end->outcome != core::RunOutcome::failed) return known;
+  if (!core::failed(state)) return known;
   const auto retried =
       log_.find(core::event_id(core::event_in(state, Kind::retried, core::round_of(state) + 1)));
   if (!retried) return retried.error();

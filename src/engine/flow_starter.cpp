@@ -218,9 +218,7 @@ Result<void> FlowStarter::settle_forgotten(const core::FlowEvent& started) {
 std::string FlowStarter::way_on(const StartKey& known) {
   if (!known.ended) return {};
   const auto run = book_.run(known.run);
-  if (!run || !*run) return {};
-  const core::EndFact* const end = core::end_of((*run)->state);
-  if (end == nullptr || end->outcome != core::RunOutcome::failed) return {};
+  if (!run || !*run || !core::failed((*run)->state)) return {};
   return ": that run has failed, and 'once flow retry " + known.run + "' lets it go on";
 }
 
