@@ -2,12 +2,17 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+STRESS_MINUTES ?= 30
 SEEDS ?= 1000000
 FROM ?= 1
 BENCH_ROUNDS ?= 3
 BENCH_TASKS ?= 50000
 
 .PHONY: build test demo install bench bench-scale bench-flow bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
+
+# Benchmarks measure the build that is shipped.
+configure_bench = (test -f build/release/build.ninja || cmake --preset release -DONCE_BUILD_TESTS=OFF) && \
+	cmake build/release -DONCE_BUILD_BENCH=ON >/dev/null
 
 # build/once, the command. The first configuration needs no test packages.
 build:
@@ -18,12 +23,12 @@ build:
 
 # Everything, on a fresh Debian 12 too: sets up, builds, tests, tests again with sanitizers.
 test:
-	@tools/setup build test
+	@tools/setup build test fuzz tidy bench
 	@tools/nats-server >/dev/null || true
 	@tools/nats-server --old >/dev/null || true
 	@tools/nats-js >/dev/null || true
 	@tools/promtool >/dev/null || true
-	@tools/run-tests --jobs $(JOBS) release asan tsan
+	@tools/run-tests --jobs $(JOBS) release asan tsan targets
 
 demo:
 	@tools/setup build
@@ -38,13 +43,13 @@ install: build
 # with BENCH_REMARK as a sentence of one's own.
 bench:
 	@tools/setup build bench
-	@tools/setup peers || true
-	@command -v npm >/dev/null || tools/setup npm || true
+	@case "$(BENCH_PEERS)" in *once-sqlite) ;; *) tools/setup peers || true; \
+		command -v npm >/dev/null || tools/setup npm || true ;; esac
 	@tools/nats-server >/dev/null || true
-	@cmake --preset bench
-	@cmake --build build/bench -j $(JOBS) --target once_peer
+	@$(configure_bench)
+	@cmake --build build/release -j $(JOBS) --target once_peer
 	@python3 -B bench/compare --rounds $(BENCH_ROUNDS) --tasks $(BENCH_TASKS) --peers "$(BENCH_PEERS)" \
-		--remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) build/bench/once_peer
+		--remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) build/release/once_peer
 
 # How Once scales, with ids in the log, processes, tasks in flight and bodies: about ten minutes and 8 GB of disk,
 # most of it for ten million ids (BENCH_SCALE="--ids 10000,1000000" has less; --help of bench/scale says more).
@@ -52,39 +57,42 @@ bench:
 bench-scale:
 	@tools/setup build bench
 	@tools/nats-server >/dev/null || true
-	@cmake --preset bench
-	@cmake --build build/bench -j $(JOBS) --target once_peer once_fill
+	@$(configure_bench)
+	@cmake --build build/release -j $(JOBS) --target once_peer once_fill
 	@python3 -B bench/scale --remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) $(BENCH_SCALE) \
-		build/bench/once_peer build/bench/once_fill
+		build/release/once_peer build/release/once_fill
 
 # Runs of a workflow: how many a second, in how much memory, and whether a run costs the same after a hundred thousand
 # (BENCH_FLOW="--runs 10000" has less).
 bench-flow:
 	@tools/setup build bench
 	@tools/nats-server >/dev/null || true
-	@cmake --preset bench
-	@cmake --build build/bench -j $(JOBS) --target once_flow
-	@python3 -B bench/flow $(if $(BENCH_WRITE),--write) $(BENCH_FLOW) build/bench/once_flow
+	@$(configure_bench)
+	@cmake --build build/release -j $(JOBS) --target once_flow
+	@python3 -B bench/flow $(if $(BENCH_WRITE),--write) $(BENCH_FLOW) build/release/once_flow
 
 # The hot pieces by themselves; BENCH_FLAGS are Google Benchmark's.
 bench-encoding:
 	@tools/setup build bench
-	@cmake --preset bench
-	@cmake --build build/bench -j $(JOBS) --target once_bench
-	@build/bench/once_bench $(BENCH_FLAGS)
+	@$(configure_bench)
+	@cmake --build build/release -j $(JOBS) --target once_bench
+	@build/release/once_bench $(BENCH_FLAGS)
 
 # What an audit of millions of tasks takes, in time and memory; AUDIT_TASKS says how many.
 bench-audit:
 	@tools/setup build bench
-	@cmake --preset bench
-	@cmake --build build/bench -j $(JOBS) --target once_fill
+	@$(configure_bench)
+	@cmake --build build/release -j $(JOBS) --target once_fill
 	@$(MAKE) --no-print-directory build
-	@tools/bench-audit build/bench/once_fill build/once $(AUDIT_TASKS)
+	@tools/bench-audit build/release/once_fill build/once $(AUDIT_TASKS)
 
-# The same tests with more of everything, until something breaks.
+# The long forms of the suites, again and again, for STRESS_MINUTES that the suites share.
 stress:
 	@tools/setup build test
-	@tools/run-tests --jobs $(JOBS) stress
+	@tools/nats-server >/dev/null || true
+	@cmake --preset release -DONCE_BUILD_TESTS=ON
+	@cmake --build build/release -j $(JOBS)
+	@tools/stress build/release $(STRESS_MINUTES) $(STRESS_SEED)
 
 # Twenty thousand tasks on three nats-servers that are killed and paused, with workers that are killed.
 chaos:
@@ -106,13 +114,13 @@ simulate:
 fuzz:
 	@tools/setup build fuzz
 	@cmake --preset fuzz
-	@cmake --build build/fuzz -j $(JOBS)
+	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
 	@tools/run-fuzzers build/fuzz $(FUZZ_SECONDS)
 
+# TIDY_FILES names some; else all that is installed.
 tidy:
 	@tools/setup build tidy
-	@cmake --preset tidy
-	@cmake --build build/tidy -j $(JOBS)
+	@tools/tidy $(JOBS) $(TIDY_FILES)
 
 format:
 	@tools/check-format --fix

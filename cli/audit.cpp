@@ -1,4 +1,4 @@
-// once audit [--since T] [--by hour|day|month] [--queue Q] [--cost-per-run N] [--watch[=D]] [--hook CMD]
+// once audit [--since T] [--by hour|day|month] [--queue Q] [--deep] [--cost-per-run N] [--watch[=D]] [--hook CMD]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,6 +30,7 @@ struct Options {
   std::optional<std::string> cost_per_run{};
   std::optional<std::optional<Duration>> watch{};
   std::optional<std::string> hook{};
+  bool deep = false;
 };
 
 // What the command line asks for, understood.
@@ -39,7 +40,8 @@ struct Request {
 };
 
 Result<Request> understand(const Options& options) {
-  Request request{.audit = {.queue = options.queue.value_or(""), .since = options.since}};
+  Request request{
+      .audit = {.queue = options.queue.value_or(""), .since = options.since, .deep = options.deep}};
   const auto invalid = [](std::string message) {
     return Error{.code = Code::invalid_input, .message = std::move(message)};
   };
@@ -98,7 +100,10 @@ std::string discrepancy_json(const Discrepancy& found) {
     line.number("sequence", found.sequence);
   else
     line.null("sequence");
-  return line.text_or_null("task", found.task).text("what", found.what).str();
+  return line.text_or_null("task", found.task)
+      .text("what", found.what)
+      .text_or_null("harm", found.harm)
+      .str();
 }
 
 std::string discrepancies_json(const Audit& audit) {
@@ -230,14 +235,18 @@ std::string for_people(const Audit& audit, const Request& request, const Style& 
     out += fmt::format(
         "{} prevented: {} at {} a run\n", counted(table.priced().duplicates(), "duplicate"),
         format_amount(prevented(table.priced(), *request.cost)), format_amount(*request.cost));
-  if (audit.discrepancies.empty()) return out + "every task is explained\n";
+  if (audit.discrepancies.empty())
+    return out + (request.audit.deep ? "every task is explained, every digest and index agrees\n"
+                                     : "every task is explained\n");
   const std::uint64_t all = audit.discrepancies.size() + audit.unlisted;
   out += fmt::format("{} not explained:\n",
                      all == 1 ? "1 thing is" : fmt::format("{} things are", all));
-  for (const Discrepancy& found : audit.discrepancies)
+  for (const Discrepancy& found : audit.discrepancies) {
     out += fmt::format("  {:<13}{}{}{}\n", to_string(found.kind),
                        found.queue.empty() ? "" : found.queue + ": ", printable(found.what),
                        found.task.empty() ? "" : " (" + printable(found.task) + ")");
+    if (!found.harm.empty()) out += fmt::format("  {:<13}{}\n", "", printable(found.harm));
+  }
   if (audit.unlisted > 0) out += fmt::format("  ... and {} more\n", audit.unlisted);
   return out;
 }
@@ -299,6 +308,8 @@ void add_audit(CLI::App& root, Session& session) {
              "Only tasks that were published since, by whole periods");
   add_text(*app, "--by", options->by, "PERIOD", "hour, day or month, in UTC (day)");
   add_text(*app, "--queue", options->queue, "NAME", "Only this queue");
+  add_flag(*app, "--deep", options->deep,
+           "Verify every digest and every index, too; reads every body");
   add_text(*app, "--cost-per-run", options->cost_per_run, "AMOUNT",
            "What a run costs: prices the duplicates that were prevented");
   add_optional_duration(*app, "--watch", options->watch,

@@ -155,8 +155,12 @@ class Batch {
 int publish_batch(Session& session, const std::string& path) {
   session.json = true;
   auto file = InputFile::open(path);
-  if (!file) return session.fail(file.error());
-  auto zone = session.open(Missing::create);
+  if (!file) {
+    Error error = file.error();
+    error.message += "; nothing was published";
+    return session.fail(error);
+  }
+  auto zone = session.open(Missing::create_file);
   if (!zone) return session.fail(zone.error());
   Batch batch(session, std::move(*zone));
   LineReader reader(std::move(*file));

@@ -122,7 +122,7 @@ Result<void> read_headers(Splitter& in, Task& task) {
 }
 
 // Does nothing for other fields.
-Result<void> read_time(const std::string& name, const std::string& text, Task& task) {
+Result<void> read_time(const std::string& name, const std::string& text, Time now, Task& task) {
   auto take = [&](std::optional<Time>& to, std::optional<Time> time,
                   std::string_view wanted) -> Result<void> {
     to = time;
@@ -131,14 +131,14 @@ Result<void> read_time(const std::string& name, const std::string& text, Task& t
   };
   if (name == "delay") {
     const auto delay = parse_duration(text);
-    return take(task.not_before, delay ? std::optional(now() + *delay) : std::nullopt,
+    return take(task.not_before, delay ? std::optional(now + *delay) : std::nullopt,
                 "a duration such as 30s or 1h30m");
   }
   if (name == "at") {
     return take(task.not_before, parse_time(text), "a time such as 2024-05-01T09:30:00Z");
   }
   if (name == "expires") {
-    return take(task.expires, parse_coming(text),
+    return take(task.expires, parse_coming(text, now),
                 "a duration such as 1h, or a time such as 2024-05-01T09:30:00Z");
   }
   return {};
@@ -149,7 +149,9 @@ Result<void> read_time(const std::string& name, const std::string& text, Task& t
 Result<Task> task_from(std::string_view line) {
   Splitter in(line);
   Task task;
+  const Time now = cli::now();  // one moment for "delay" and "expires"
   std::set<std::string> given;
+  bool is_text = false;
   auto member = [&](const std::string& name) -> Result<void> {
     given.insert(name);
     if (name == "headers") return read_headers(in, task);
@@ -161,10 +163,18 @@ Result<Task> task_from(std::string_view line) {
       task.body = std::move(*body);
       return {};
     }
+    if (name == "text") {
+      auto value = in.value();
+      if (!value) return value.error();
+      is_text = *value == "true";
+      if (is_text || *value == "false") return {};
+      return refused(fmt::format("\"text\" takes true or false, not {}", *value));
+    }
     static const std::set<std::string> kTexts{"id", "topic", "raw", "delay", "at", "expires"};
     if (!kTexts.contains(name)) {
       return refused(fmt::format(
-          "unknown field \"{}\" (known: id, topic, body, raw, headers, delay, at, expires)", name));
+          "unknown field \"{}\" (known: id, topic, body, text, raw, headers, delay, at, expires)",
+          name));
     }
     auto text = in.string(fmt::format("a string for \"{}\"", name));
     if (!text) return text.error();
@@ -175,7 +185,7 @@ Result<Task> task_from(std::string_view line) {
       if (!bytes) return refused("\"raw\" is not base64");
       task.body = Body::bytes(std::move(*bytes));
     }
-    return read_time(name, *text, task);
+    return read_time(name, *text, now, task);
   };
   if (auto done = read_object(in, member); !done) return done.error();
   if (!in.at_end()) return in.expected("the end of the line");
@@ -186,6 +196,11 @@ Result<Task> task_from(std::string_view line) {
   }
   if (given.contains("body") && given.contains("raw")) {
     return refused("\"body\" and \"raw\" are both there");
+  }
+  if (is_text) {
+    const auto value = nlohmann::json::parse(task.body.text(), nullptr, false);
+    if (!value.is_string()) return refused("with \"text\":true, \"body\" must be a string");
+    task.body = Body::bytes(value.get<std::string>());
   }
   return task;
 }

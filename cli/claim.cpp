@@ -57,6 +57,7 @@ std::string words_of(const KeyOptions& key, const Admission& admission, Time unt
 }
 
 int claim(Session& session, const Options& options) {
+  if (options.key.key.empty()) return session.usage("KEY is empty; nothing was claimed");
   auto ledger = open_ledger(session, options.key.queue);
   if (!ledger) return session.fail(ledger.error());
   auto admission = ledger->claim(options.key.key, options.lease.value_or(Duration{0}));

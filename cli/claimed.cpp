@@ -44,7 +44,7 @@ int as_holder(Session& session, const KeyOptions& options, std::string_view outc
                          .text("state", to_string(*state))
                          .str());
   } else {
-    session.out.line(
+    session.say(
         fmt::format("{} in queue {} is {}", printable(options.key), options.queue, outcome));
   }
   return kDone;

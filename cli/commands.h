@@ -13,6 +13,7 @@ inline constexpr int kStepFailed = 125;  // of `step`, whose other exits are its
 
 void add_publish(CLI::App& root, Session& session);
 void add_queue(CLI::App& root, Session& session);
+void add_apply(CLI::App& root, Session& session);
 void add_work(CLI::App& root, Session& session);
 void add_step(CLI::App& root, Session& session);
 void add_status(CLI::App& root, Session& session);
@@ -37,5 +38,6 @@ void add_bench(CLI::App& root, Session& session);
 void add_demo(CLI::App& root, Session& session);
 void add_version(CLI::App& root, Session& session);
 void add_completion(CLI::App& root, Session& session);
+void add_help(CLI::App& root, Session& session);
 
 }  // namespace once::cli

@@ -22,9 +22,11 @@ bool fits(const Deed& deed, State state) {
   return std::find(deed.states.begin(), deed.states.end(), state) != deed.states.end();
 }
 
+constexpr std::string_view kUnrouted = "no queue takes its topic";
+
 std::string where_it_stands(const TaskView& task) {
   if (task.queues.empty()) {
-    return task.entry.body ? "no queue takes its topic" : "it was settled long ago";
+    return std::string(task.entry.body ? kUnrouted : "it was settled long ago");
   }
   std::vector<std::string> places;
   for (const QueueView& queue : task.queues) {
@@ -133,7 +135,7 @@ class Doing {
       if (options_.dry_run) line.boolean("dry_run", true);
       session_.out.line(line.str());
     } else {
-      session_.out.line(
+      session_.say(
           fmt::format("{} in queue {} {}", printable(target.id), target.queue, done.words));
     }
   }
@@ -187,8 +189,10 @@ Result<TaskView> where_fitting(const Zone& zone, const std::string& id,
   const std::string elsewhere = where_it_stands(*task);
   std::erase_if(queues, [&](const QueueView& view) { return !fits(deed, view.state); });
   if (queues.empty()) {
+    const bool nowhere = elsewhere == kUnrouted;
     return Error{.code = Code::wrong_state,
-                 .message = fmt::format("{} {}: {}", id, deed.refusal, elsewhere)};
+                 .message = fmt::format("{} {}: {}", id, nowhere ? "is in no queue" : deed.refusal,
+                                        elsewhere)};
   }
   return task;
 }

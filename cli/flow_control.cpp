@@ -15,19 +15,48 @@ namespace {
 
 struct SignalOptions {
   std::string run{}, name{};
-  std::optional<std::string> body{}, id{};
+  std::optional<std::string> body{}, id{}, by{};
 };
+
+// "id transfer-93, from ann@host at 2026-03-01T12:00:00Z, #17"
+std::string described(const FirstSignal& first) {
+  return fmt::format("id {}{} at {}, #{}", printable(first.id),
+                     first.by.empty() ? "" : ", from " + printable(first.by), format_time(first.at),
+                     first.sequence);
+}
 
 std::string for_people(const SignalOptions& options, const Signalled& sent) {
   const std::string name = printable(options.name), run = printable(options.run);
-  if (sent.counts != *options.id) {
-    return fmt::format(
-        "run {} has signal {} already (id {}): the first counts, this one changes "
-        "nothing",
-        run, name, printable(sent.counts));
+  if (!sent.counts) {
+    return fmt::format("run {} has signal {} already ({}): that one counts, this one was not added",
+                       run, name, described(sent.first));
   }
-  if (!sent.receipt.duplicate) return fmt::format("signal {} is with run {}", name, run);
-  return fmt::format("signal {} was there already, with run {} (duplicate)", name, run);
+  if (!sent.receipt.duplicate) {
+    return fmt::format("signal {} is with run {}, and counts", name, run);
+  }
+  return fmt::format("signal {} was there already, with run {}, and counts (duplicate)", name, run);
+}
+
+std::string in_json(const SignalOptions& options, const Signalled& sent) {
+  JsonLine line;
+  line.text("run", options.run)
+      .text("signal", options.name)
+      .text("id", *options.id)
+      .text("result", sent.counts ? "counts" : "another_counts")
+      .boolean("duplicate", sent.receipt.duplicate);
+  if (sent.counts) {
+    line.number("sequence", sent.receipt.sequence);
+  } else {
+    line.null("sequence");
+  }
+  return line.text("counts", sent.first.id)
+      .json("first", JsonLine{}
+                         .text("id", sent.first.id)
+                         .number("sequence", sent.first.sequence)
+                         .text("at", format_time(sent.first.at))
+                         .text_or_null("by", sent.first.by)
+                         .str())
+      .str();
 }
 
 int signal(Session& session, const SignalOptions& options) {
@@ -44,21 +73,15 @@ int signal(Session& session, const SignalOptions& options) {
   }
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  const auto sent = zone->flows().signal(options.run, options.name, *body, *options.id);
+  const auto sent = zone->flows().signal(options.run, options.name, *body, *options.id,
+                                         {.who = options.by.value_or(""), .why = {}});
   if (!sent) return session.fail(sent.error());
   if (session.json) {
-    session.out.line(JsonLine{}
-                         .text("run", options.run)
-                         .text("signal", options.name)
-                         .text("id", *options.id)
-                         .boolean("duplicate", sent->receipt.duplicate)
-                         .number("sequence", sent->receipt.sequence)
-                         .text("counts", sent->counts)
-                         .str());
+    session.out.line(in_json(options, *sent));
   } else {
-    session.out.line(for_people(options, *sent));
+    session.say(for_people(options, *sent));
   }
-  return kDone;
+  return sent->counts ? kDone : kConflict;
 }
 
 // Who and why become part of the run's story.
@@ -88,13 +111,17 @@ int approve(Session& session, const ApproveOptions& options) {
                          .text("step", options.step)
                          .text("outcome", outcome)
                          .boolean("duplicate", verdict->duplicate)
+                         .text_or_null("by", verdict->by)
+                         .text("at", format_time(verdict->at))
+                         .number("sequence", verdict->sequence)
                          .str());
   } else if (verdict->duplicate) {
-    session.out.line(fmt::format("step {} of run {} was {} by {} before", printable(options.step),
-                                 printable(options.run.run), outcome, printable(verdict->by)));
+    session.say(fmt::format("step {} of run {} was {} by {} before, at {} (#{})",
+                            printable(options.step), printable(options.run.run), outcome,
+                            printable(verdict->by), format_time(verdict->at), verdict->sequence));
   } else {
-    session.out.line(fmt::format("step {} of run {} is {}", printable(options.step),
-                                 printable(options.run.run), outcome));
+    session.say(fmt::format("step {} of run {} is {}", printable(options.step),
+                            printable(options.run.run), outcome));
   }
   return kDone;
 }
@@ -120,9 +147,11 @@ int cancel(Session& session, const RunOptions& options) {
     return session.fail(done.error());
   }
   const Cancelled cancelled = cancelled_from(before->info.state);
-  session.out.line(
-      session.json ? JsonLine{}.text("run", options.run).text("outcome", cancelled.outcome).str()
-                   : fmt::format("run {} {}", printable(options.run), cancelled.words));
+  if (session.json) {
+    session.out.line(JsonLine{}.text("run", options.run).text("outcome", cancelled.outcome).str());
+  } else {
+    session.say(fmt::format("run {} {}", printable(options.run), cancelled.words));
+  }
   return kDone;
 }
 
@@ -185,7 +214,7 @@ int retry(Session& session, const RunOptions& options) {
                          .json("steps", json_array(names))
                          .str());
   } else {
-    session.out.line(
+    session.say(
         fmt::format("run {} goes on: {}", printable(options.run), Again(*flow, *steps).text()));
   }
   return kDone;
@@ -209,9 +238,10 @@ void add_signal(CLI::App& flow, Session& session) {
            "JSON text, @FILE, or - for standard input; none: null");
   add_text(*app, "--id", options->id, "ID",
            "What makes it count once, however often it is sent (needed)");
+  add_text(*app, "--by", options->by, "NAME", "Who; becomes part of the story (user@host)");
   add_example(*app,
               "Its body becomes the step's output. One that comes before its step is kept for it.\n"
-              "The first of a name counts.\n"
+              "The first of a name counts: exit 3 says that another one was first, and which.\n"
               "\n"
               "Example:\n"
               "  once flow signal RUN bank_settled '{\"amount\":500}' --id transfer-93");

@@ -57,25 +57,27 @@ void tell_added(Session& session, const FlowAdded& added) {
                          .number("steps", added.steps)
                          .str());
   } else if (added.added) {
-    session.out.line(fmt::format("workflow {} version {}: {}", added.workflow, added.version,
-                                 counted(added.steps, "step")));
+    session.say(fmt::format("workflow {} version {}: {}", added.workflow, added.version,
+                            counted(added.steps, "step")));
   } else {
-    session.out.line(fmt::format("workflow {} version {} is there already, with this definition",
-                                 added.workflow, added.version));
+    session.say(fmt::format("workflow {} version {} is there already, with this definition",
+                            added.workflow, added.version));
   }
   for (const std::string& hint : added.hints) session.hint(hint);
 }
 
 void tell_checked(Session& session, const std::string& file, const FlowAdded& checked) {
-  session.out.line(session.json ? JsonLine{}
-                                      .text("file", file)
-                                      .text("workflow", checked.workflow)
-                                      .number("version", checked.version)
-                                      .number("steps", checked.steps)
-                                      .str()
-                                : fmt::format("{}: workflow {} version {} is sound: {}",
-                                              printable(file), checked.workflow, checked.version,
-                                              counted(checked.steps, "step")));
+  if (session.json) {
+    session.out.line(JsonLine{}
+                         .text("file", file)
+                         .text("workflow", checked.workflow)
+                         .number("version", checked.version)
+                         .number("steps", checked.steps)
+                         .str());
+  } else {
+    session.say(fmt::format("{}: workflow {} version {} is sound: {}", printable(file),
+                            checked.workflow, checked.version, counted(checked.steps, "step")));
+  }
 }
 
 int add(Session& session, const AddOptions& options, const std::string& file) {
@@ -132,6 +134,9 @@ int list(Session& session) {
                            .number("version", workflow.version)
                            .number("steps", workflow.steps)
                            .text_or_null("idempotency_key", workflow.idempotency_key)
+                           .text_or_null("key_format", workflow.idempotency_key.empty()
+                                                           ? ""
+                                                           : to_string(workflow.key_format))
                            .str());
     }
     table.row({workflow.workflow, fmt::format("{}", workflow.version),
@@ -140,7 +145,11 @@ int list(Session& session) {
                                                 : printable(workflow.idempotency_key)});
   }
   if (session.json) return kDone;
-  if (table.empty()) {
+  if (session.quiet) {
+    for (const FlowInfo& workflow : *workflows) {
+      session.out.line(fmt::format("{}@{}", workflow.workflow, workflow.version));
+    }
+  } else if (table.empty()) {
     session.hint("no workflows yet (once flow add FILE)");
   } else {
     session.out.write(table.str(session.style()));

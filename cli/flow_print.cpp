@@ -11,8 +11,6 @@
 namespace once::cli {
 namespace {
 
-constexpr std::size_t kKeyWidth = 24;  // of a key in a list
-
 bool settled(State state) {
   return state == State::completed || state == State::dead || state == State::cancelled ||
          state == State::duplicate;
@@ -87,8 +85,11 @@ std::string head_text(const RunView& run, const Style& style) {
   out += row("as of", fmt::format("#{}", run.sequence));
   if (!info.waits_for.empty()) out += row("waits for", printable(info.waits_for));
   if (!info.error.empty()) out += row(run.closed ? "closed" : "error", printable(info.error));
-  out += row("input", printable(compact(run.input)));
-  if (run.output) out += row("output", printable(compact(*run.output)));
+  const auto shown = [&](const Body& body) {
+    return style.shortened(printable(compact(body)), body.text().size());
+  };
+  out += row("input", shown(run.input));
+  if (run.output) out += row("output", shown(*run.output));
   return out;
 }
 
@@ -101,7 +102,7 @@ std::string steps_text(const RunView& run, Time now, const Style& style) {
                Table::Cell(std::string(look.word), style.in_state(look.colour, look.word)),
                step.kind == "task" ? fmt::format("{}", step.attempts) : std::string("-"),
                step.kind == "task" && !step.queue.empty() ? step.queue : std::string("-"),
-               step.at ? format_time(*step.at) : std::string("-"), why_text(step, now)});
+               step.at ? format_time(*step.at) : std::string("-"), why_text(step, now, style)});
   }
   return table.str(style);
 }
@@ -144,8 +145,8 @@ Error end_of(const RunInfo& run) {
                                  to_string(run.state), run.error.empty() ? "" : ": " + run.error)};
 }
 
-std::string why_text(const RunStep& step, std::optional<Time> now) {
-  std::string text = short_error(step.why);
+std::string why_text(const RunStep& step, std::optional<Time> now, const Style& style) {
+  std::string text = style.error_cell(step.why);
   if (!step.until) return text;
   text += fmt::format("{}({} {}", text.empty() ? "" : " ",
                       step.kind == "task" ? "tried again at" : "until", format_time(*step.until));
@@ -180,7 +181,7 @@ std::string run_json(const RunInfo& run) {
 std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& style) {
   const bool errors =
       std::any_of(runs.begin(), runs.end(), [](const RunInfo& run) { return !run.error.empty(); });
-  std::vector<Table::Column> columns{{"RUN"},
+  std::vector<Table::Column> columns{{"RUN", Table::Align::left, true},
                                      {"WORKFLOW"},
                                      {"KEY"},
                                      {"STATE"},
@@ -194,12 +195,12 @@ std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& s
     std::vector<Table::Cell> cells{
         printable(run.run),
         fmt::format("{}@{}", printable(run.workflow), run.version),
-        run.key ? cut(printable(*run.key), kKeyWidth) : std::string("-"),
+        run.key ? printable(*run.key) : std::string("-"),
         Table::Cell(look_text(look, Style(false)), look_text(look, style)),
         fmt::format("{}/{}", run.steps_done, run.steps),
         age_text(std::max<Duration>(now - run.started_at, Duration{0})),
-        run.waits_for.empty() ? std::string("-") : short_error(run.waits_for)};
-    if (errors) cells.emplace_back(short_error(run.error));
+        run.waits_for.empty() ? std::string("-") : style.error_cell(run.waits_for)};
+    if (errors) cells.emplace_back(style.error_cell(run.error));
     table.row(std::move(cells));
   }
   return table.str(style);

@@ -20,7 +20,7 @@ std::string run_text(const RunView& run, Time now, const Style& style);
 std::string run_json(const RunView& run);
 
 // What a step waits for and until when, or why it failed or did not run; without `now` not how soon.
-std::string why_text(const RunStep& step, std::optional<Time> now);
+std::string why_text(const RunStep& step, std::optional<Time> now, const Style& style);
 
 // That a run which is over is not completed.
 Error end_of(const RunInfo& run);

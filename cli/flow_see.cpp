@@ -157,6 +157,8 @@ int runs(Session& session, const RunsOptions& options) {
   if (more) found->resize(wanted);
   if (session.json) {
     for (const RunInfo& run : *found) session.out.line(run_json(run));
+  } else if (session.quiet) {
+    for (const RunInfo& run : *found) session.out.line(printable(run.run));
   } else if (found->empty()) {
     session.hint("no runs match");
   } else {
@@ -172,7 +174,7 @@ std::string change_text(const RunStep& step, const Style& style) {
   const StepLook look = look_of(step);
   const std::string name = fmt::format("{} {}", look.mark, printable(step.step));
   std::string text = fmt::format("{}  {}", style.in_state(look.colour, name), look.word);
-  if (const std::string why = why_text(step, {}); !why.empty()) text += "  " + why;
+  if (const std::string why = why_text(step, {}, style); !why.empty()) text += "  " + why;
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/http_server.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -75,24 +76,17 @@ class HttpServer::Socket {
   int fd() const { return fd_; }
 
   // Zero: it listens now; else the errno.
-  static int listen_at(sa_family_t family, std::uint16_t port, Socket& to) {
-    Socket made(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  static int listen_at(const addrinfo& at, Socket& to) {
+    Socket made(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!made) return errno;
     const int on = 1;
     ::setsockopt(made.fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-    v6.sin6_addr = in6addr_loopback;
-    const bool is_v4 = family == AF_INET;
-    if (!is_v4) ::setsockopt(made.fd_, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    const int bound = is_v4 ? ::bind(made.fd_, reinterpret_cast<const sockaddr*>(&v4), sizeof v4)
-                            : ::bind(made.fd_, reinterpret_cast<const sockaddr*>(&v6), sizeof v6);
-    if (bound != 0 || ::listen(made.fd_, kConnections) != 0) return errno;
+    if (at.ai_family == AF_INET6) {
+      ::setsockopt(made.fd_, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    }
+    if (::bind(made.fd_, at.ai_addr, at.ai_addrlen) != 0 || ::listen(made.fd_, kConnections) != 0) {
+      return errno;
+    }
     to = std::move(made);
     return 0;
   }
@@ -116,36 +110,57 @@ struct HttpServer::Connection {
   std::string text{};  // what came, then what is still to be sent
 };
 
-Result<std::unique_ptr<HttpServer>> HttpServer::open(std::uint16_t port, Answerer answerer) {
-  auto listeners = listen_on(port);
+std::string HttpAddress::text() const {
+  const std::string shown = host.empty() ? "127.0.0.1" : host;
+  const bool v6 = shown.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", shown, port) : fmt::format("{}:{}", shown, port);
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::open(const HttpAddress& address,
+                                                     Answerer answerer) {
+  auto listeners = listen_on(address);
   if (!listeners) return listeners.error();
   Socket woken(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!woken) return Error{.code = Code::failed, .message = std::strerror(errno)};
+  const std::uint16_t port = listeners->front().port();
   return std::unique_ptr<HttpServer>(
       new HttpServer(std::move(*listeners), std::move(woken), port, std::move(answerer)));
 }
 
-// Both addresses have the same port, so one that is free on the first may not do.
-Result<std::vector<HttpServer::Socket>> HttpServer::listen_on(std::uint16_t& port) {
-  const std::uint16_t wanted = port;
+// Each address of the host has the same port, so a port that is free on the first may be taken on the
+// next. Addresses of a family that this machine does not have are left out.
+Result<std::vector<HttpServer::Socket>> HttpServer::listen_on(const HttpAddress& address) {
+  const auto refused = [&](std::string_view why) {
+    return Error{.code = Code::invalid_input,
+                 .message = fmt::format("cannot listen on {} for metrics: {}; nothing was claimed. "
+                                        "Choose another port, or 0 for any that is free",
+                                        address.text(), why)};
+  };
+  std::vector<std::string> hosts{address.host};
+  if (address.host.empty()) hosts = {"127.0.0.1", "::1"};
   int error = 0;
-  for (int tries = 0; tries < (wanted == 0 ? kPortTries : 1); ++tries) {
-    Socket v4, v6;
-    error = Socket::listen_at(AF_INET, wanted, v4);
-    if (error != 0) break;
-    port = v4.port();
-    error = Socket::listen_at(AF_INET6, port, v6);
-    if (error == EADDRINUSE) continue;
+  for (int tries = 0; tries < (address.port == 0 ? kPortTries : 1); ++tries) {
     std::vector<Socket> listeners;
-    listeners.push_back(std::move(v4));
-    if (v6) listeners.push_back(std::move(v6));
-    return listeners;
+    error = 0;
+    for (const std::string& host : hosts) {
+      if (error == EADDRINUSE) break;
+      const std::uint16_t port = listeners.empty() ? address.port : listeners.front().port();
+      addrinfo wanted{};
+      wanted.ai_flags = AI_PASSIVE;
+      wanted.ai_socktype = SOCK_STREAM;
+      addrinfo* found = nullptr;
+      const int unknown =
+          ::getaddrinfo(host.c_str(), fmt::to_string(port).c_str(), &wanted, &found);
+      if (unknown != 0) return refused(::gai_strerror(unknown));
+      Socket made;
+      error = Socket::listen_at(*found, made);
+      ::freeaddrinfo(found);
+      if (made) listeners.push_back(std::move(made));
+    }
+    if (error != EADDRINUSE && !listeners.empty()) return listeners;
+    if (error != EADDRINUSE) break;
   }
-  return Error{
-      .code = Code::invalid_input,
-      .message = fmt::format("port {} of the loopback cannot be listened on: {}; nothing was "
-                             "claimed. Choose another one, or 0 for any that is free",
-                             wanted, std::strerror(error))};
+  return refused(std::strerror(error));
 }
 
 HttpServer::HttpServer(std::vector<Socket> listeners, Socket woken, std::uint16_t port,

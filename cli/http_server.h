@@ -1,5 +1,4 @@
-// A small HTTP/1.1 server on the loopback, for what a process tells of itself: GET and HEAD, one
-// answer per connection. One thread of its own; whatever clients do costs it bounded memory and time.
+// A small HTTP/1.1 server for what a process tells of itself: GET and HEAD, one answer per connection. One thread of its own; whatever clients do costs it bounded memory and time.
 #pragma once
 
 #include <functional>
@@ -19,14 +18,21 @@ struct HttpAnswer {
   std::string body{};
 };
 
+// Where to listen. An empty host is the loopback: 127.0.0.1 and, where there is one, ::1.
+struct HttpAddress {
+  std::string host{};
+  std::uint16_t port{};
+
+  std::string text() const;  // HOST:PORT
+};
+
 class HttpServer {
  public:
   // Given a path without its query. Called on the server's thread: must not throw, nor take long.
   using Answerer = std::function<HttpAnswer(std::string_view path)>;
 
-  // Listens on 127.0.0.1 and, where there is one, ::1. Port 0: any that is free. A port that is taken
-  // is invalid_input.
-  static Result<std::unique_ptr<HttpServer>> open(std::uint16_t port, Answerer answerer);
+  // Port 0 means any free port. An address that cannot be listened on is invalid_input.
+  static Result<std::unique_ptr<HttpServer>> open(const HttpAddress& address, Answerer answerer);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -38,7 +44,7 @@ class HttpServer {
   struct Connection;
 
   HttpServer(std::vector<Socket> listeners, Socket woken, std::uint16_t port, Answerer answerer);
-  static Result<std::vector<Socket>> listen_on(std::uint16_t& port);
+  static Result<std::vector<Socket>> listen_on(const HttpAddress& address);
   void run(std::stop_token ended);
   void accept_from(const Socket& listener);
   bool serve(Connection& connection);  // false: it is done with

@@ -94,12 +94,23 @@ JsonLine& JsonLine::json(std::string_view name, std::string_view value) {
 }
 
 JsonLine& JsonLine::body(std::string_view name, std::string_view raw_name, const Body& value) {
-  return value.is_json() ? json(name, one_line(value)) : text(raw_name, base64(value.text()));
+  if (value.is_json()) return json(name, one_line(value));
+  if (is_utf8(value.text())) return text(name, value.text()).boolean("text", true);
+  return text(raw_name, base64(value.text()));
 }
 
 JsonLine& JsonLine::body_or_null(std::string_view name, std::string_view raw_name,
                                  const std::optional<Body>& value) {
   return value ? body(name, raw_name, *value) : null(name);
+}
+
+JsonLine& add_content(JsonLine& line, const LogEntry& entry) {
+  if (entry.body) {
+    line.body("body", "raw", *entry.body);
+  } else {
+    line.null("body").boolean("retired", true);
+  }
+  return line.json("headers", json_object(entry.headers));
 }
 
 std::string one_line(const Body& body) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "once/task.h"
+#include "once/view.h"
 
 namespace once::cli {
 
@@ -28,7 +29,8 @@ class JsonLine {
   JsonLine& time_or_null(std::string_view name, const std::optional<Time>& value);
   JsonLine& time_if(std::string_view name, const std::optional<Time>& value);  // none: no field
   JsonLine& json(std::string_view name, std::string_view value);  // a JSON text on one line
-  // JSON under `name`, bytes in base64 under `raw_name`.
+  // JSON under `name`. Bytes that are UTF-8 are a string under `name`, with "text":true after it.
+  // Other bytes are in base64 under `raw_name`.
   JsonLine& body(std::string_view name, std::string_view raw_name, const Body& value);
   JsonLine& body_or_null(std::string_view name, std::string_view raw_name,
                          const std::optional<Body>& value);
@@ -39,6 +41,9 @@ class JsonLine {
   void start(std::string_view name);
   std::string text_ = "{";
 };
+
+// The fields `body` (or `raw`, or `retired`) and `headers`.
+JsonLine& add_content(JsonLine& line, const LogEntry& entry);
 
 // A JSON body on one line, otherwise as it was given.
 std::string one_line(const Body& body);

@@ -25,12 +25,7 @@ struct Options {
 std::string json_of(const LogEntry& entry) {
   JsonLine line;
   line.number("sequence", entry.sequence).text("id", entry.id).text("topic", entry.topic);
-  if (entry.body) {
-    line.body("body", "raw", *entry.body);
-  } else {
-    line.null("body").boolean("retired", true);
-  }
-  return line.json("headers", json_object(entry.headers))
+  return add_content(line, entry)
       .time("published_at", entry.published_at)
       .text("digest", entry.digest)
       .time_if("not_before", entry.not_before)
@@ -70,7 +65,9 @@ int log(Session& session, const Options& options) {
     }
     if (!entries) return session.fail(entries.error());
     for (const LogEntry& entry : *entries) {
-      session.out.line(session.json ? json_of(entry) : for_people(entry, width));
+      session.out.line(session.json    ? json_of(entry)
+                       : session.quiet ? printable(entry.id)
+                                       : for_people(entry, width));
       after = entry.sequence;
       --left;
     }

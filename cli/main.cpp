@@ -55,13 +55,15 @@ void add_commands(CLI::App& app, Session& session) {
                  "else $ONCE_STORE, else once.db")
       ->type_name("URL");
   app.add_flag("--json", session.json, "One JSON object per line on standard output");
-  app.add_flag("-q,--quiet", session.quiet, "No hints and no progress on standard error");
+  app.add_flag("-q,--quiet", session.quiet,
+               "Print ids or nothing, and no hints or progress on\nstandard error");
   app.add_flag("-v,--verbose", session.verbose, "Say more on standard error");
   add_login(app, session.nats);
   app.fallthrough();
   app.require_subcommand(1);
   add_publish(app, session);
   add_queue(app, session);
+  add_apply(app, session);
   add_work(app, session);
   add_step(app, session);
   add_status(app, session);
@@ -86,6 +88,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_demo(app, session);
   add_version(app, session);
   add_completion(app, session);
+  add_help(app, session);
   show_commands(app);
   app.footer(
       "Example:\n"
@@ -94,9 +97,12 @@ void add_commands(CLI::App& app, Session& session) {
       "  once work mail --until-empty -- ./send-mail\n"
       "  once status\n"
       "\n"
+      "once help COMMAND says more about a command. docs/json.md describes what --json prints.\n"
+      "\n"
       "Exit status: 0 done (a duplicate too), 1 failed, 2 usage, 3 conflicting duplicate,\n"
-      "4 audit or doctor found something, 5 store not reachable or not usable, 6 no such thing,\n"
-      "7 outcome unknown or a wait ran out: the same command again is safe, 8 not claimed.");
+      "4 audit, doctor or apply --dry-run found something, 5 store not reachable or not usable,\n"
+      "6 no such thing, 7 outcome unknown or a wait ran out: the same command again is safe,\n"
+      "8 not claimed.");
 }
 
 // Fills in the session's command; an exit status: there is nothing more to do.
@@ -104,6 +110,10 @@ std::optional<int> parse(CLI::App& app, Session& session, std::vector<std::strin
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const std::vector<std::string> before(arguments.begin(), dashes);
   session.json = std::find(before.begin(), before.end(), "--json") != before.end();
+  if (arguments.empty()) {
+    session.out.write(app.help());
+    return kUsage;
+  }
   const auto word = command_word(app, before);
   const auto known = command_names(app);
   if (word && std::find(known.begin(), known.end(), *word) == known.end()) {

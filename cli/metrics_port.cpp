@@ -100,10 +100,10 @@ MetricsPort::Watch::~Watch() {
   port_.without_ = "ending";
 }
 
-Result<std::unique_ptr<MetricsPort>> MetricsPort::open(std::uint16_t port) {
+Result<std::unique_ptr<MetricsPort>> MetricsPort::open(const HttpAddress& address) {
   std::unique_ptr<MetricsPort> made(new MetricsPort);
-  auto server =
-      HttpServer::open(port, [&self = *made](std::string_view path) { return self.answer(path); });
+  auto server = HttpServer::open(
+      address, [&self = *made](std::string_view path) { return self.answer(path); });
   if (!server) return server.error();
   made->server_ = std::move(*server);
   return made;

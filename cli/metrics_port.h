@@ -1,4 +1,4 @@
-// What `work --metrics-port` serves on the loopback: /metrics, the worker's own counts and what the
+// What `work --metrics` and `--metrics-port` serve: /metrics, the worker's own counts and what the
 // zone can tell quickly, and /healthz, whether the store answers and the worker goes on. A store that
 // is away delays neither.
 #pragma once
@@ -17,7 +17,7 @@ namespace once::cli {
 
 class MetricsPort {
  public:
-  static Result<std::unique_ptr<MetricsPort>> open(std::uint16_t port);  // see HttpServer
+  static Result<std::unique_ptr<MetricsPort>> open(const HttpAddress& address);  // see HttpServer
   ~MetricsPort();
 
   std::uint16_t port() const { return server_->port(); }

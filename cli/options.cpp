@@ -15,6 +15,14 @@ namespace {
                              CLI::ExitCodes::ValidationError);
 }
 
+// A number without its unit is the mistake that is made most.
+std::string duration_words(std::string_view given) {
+  const std::string words = "a duration such as 500ms, 30s, 2m, 1h30m or 7d";
+  return parse_number(given)
+             ? fmt::format("{0} (write {1}s for seconds, {1}m for minutes)", words, given)
+             : words;
+}
+
 }  // namespace
 
 CLI::App* add_command(CLI::App& to, const std::string& name, const std::string& help) {
@@ -60,7 +68,7 @@ CLI::Option* add_duration(CLI::App& app, const std::string& name, std::optional<
                           const std::string& help, Duration least) {
   auto take = [&to, name, least](const std::string& value) {
     to = parse_duration(value);
-    if (!to) refuse(name, value, "a duration such as 500ms, 30s, 2m, 1h30m or 7d");
+    if (!to) refuse(name, value, duration_words(value));
     if (*to < least) refuse(name, value, fmt::format("at least {}", format_duration(least)));
   };
   return app.add_option_function<std::string>(name, take, help)->type_name("DURATION");
@@ -114,7 +122,13 @@ CLI::Option* add_time(CLI::App& app, const std::string& name, std::optional<Time
                       const std::string& help) {
   auto take = [&to, name](const std::string& value) {
     to = parse_time(value);
-    if (!to) refuse(name, value, "a time such as 2024-05-01T09:30:00Z, or a date");
+    if (!to) {
+      refuse(name, value,
+             parse_duration(value)
+                 ? "a time such as 2024-05-01T09:30:00Z, or a date (--delay takes "
+                   "a duration)"
+                 : "a time such as 2024-05-01T09:30:00Z, or a date");
+    }
   };
   return app.add_option_function<std::string>(name, take, help)->type_name("TIME");
 }
@@ -122,7 +136,7 @@ CLI::Option* add_time(CLI::App& app, const std::string& name, std::optional<Time
 CLI::Option* add_coming(CLI::App& app, const std::string& name, std::optional<Time>& to,
                         const std::string& help) {
   auto take = [&to, name](const std::string& value) {
-    to = parse_coming(value);
+    to = parse_coming(value, now());
     if (!to) {
       refuse(name, value,
              "a duration such as 30s or 7d from now, or a time such as 2024-05-01T09:30:00Z");

@@ -47,6 +47,8 @@ bool Output::reader_left() const {
 
 bool Output::is_terminal() const { return ::isatty(fd_) == 1; }
 
+std::size_t Output::width() const { return terminal_width(fd_); }
+
 std::string repainted(std::string_view block) {
   std::string out = "\x1b[H";
   for (char c : block) {

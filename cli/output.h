@@ -21,6 +21,7 @@ class Output {
   int error() const { return error_; }  // errno of the first failed write; EPIPE: the reader left
   bool reader_left() const;  // looks at the descriptor; for those who have nothing to say
   bool is_terminal() const;
+  std::size_t width() const;  // columns of the terminal; zero: not a terminal
 
  private:
   int fd_;

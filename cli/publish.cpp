@@ -54,7 +54,13 @@ Result<Body> body_of(const Options& options) {
   auto body = body_from(options.body, options.raw);
   if (body || body.error().code != Code::invalid_input) return body;
   Error error = body.error();
-  error.message += "; nothing was published (--raw publishes bytes as they are)";
+  const bool read = error.message.starts_with("JSON refused");
+  error.message =
+      read ? fmt::format(
+                 "BODY is not JSON that can be published: {}; nothing was published. Text is "
+                 "JSON in double quotes, --raw publishes bytes as they are",
+                 error.message)
+           : fmt::format("BODY: {}; nothing was published", error.message);
   return error;
 }
 
@@ -63,12 +69,14 @@ Result<void> add_headers(const std::vector<std::string>& headers, Task& task) {
     const std::size_t equals = header.find('=');
     if (equals == std::string::npos || equals == 0) {
       return Error{.code = Code::invalid_input,
-                   .message = fmt::format("--header takes NAME=VALUE, not \"{}\"", header)};
+                   .message = fmt::format(
+                       "--header takes NAME=VALUE, not \"{}\"; nothing was published", header)};
     }
     const std::string name = header.substr(0, equals);
     if (!task.headers.emplace(name, header.substr(equals + 1)).second) {
-      return Error{.code = Code::invalid_input,
-                   .message = fmt::format("--header {} is given twice", name)};
+      return Error{
+          .code = Code::invalid_input,
+          .message = fmt::format("--header {} is given twice; nothing was published", name)};
     }
   }
   return {};
@@ -98,8 +106,11 @@ Result<Task> task_from(const Options& options) {
   if (auto done = add_headers(options.headers, task); !done) return done.error();
   if (options.id) {
     if (options.id->empty()) {
-      return Error{.code = Code::invalid_input,
-                   .message = "--id is empty; leave it out to have the id made from the content"};
+      return Error{
+          .code = Code::invalid_input,
+          .message =
+              "--id is empty; nothing was published. Leave it out to have the id made from the "
+              "content"};
     }
     task.id = *options.id;
   } else if (options.id_from) {
@@ -137,7 +148,7 @@ int publish_one(Session& session, const Options& options) {
   if (!task) return session.fail(task.error());
   const bool id_from_content = task->id.empty();
   const std::optional<Time> not_before = task->not_before;
-  auto zone = session.open(Missing::create);
+  auto zone = session.open(Missing::create_file);
   if (!zone) return session.fail(zone.error());
   auto receipt = zone->publish(std::move(*task));
   if (!receipt) return session.fail(receipt.error());
@@ -149,7 +160,8 @@ int publish_one(Session& session, const Options& options) {
                          .text("digest", receipt->digest)
                          .str());
   } else {
-    session.out.line(for_people(*receipt, id_from_content, not_before));
+    session.out.line(session.quiet ? printable(receipt->id)
+                                   : for_people(*receipt, id_from_content, not_before));
   }
   if (receipt->unrouted) {
     session.hint(fmt::format(
@@ -166,9 +178,11 @@ int publish(Session& session, const Options& options) {
   if (!options.batch) {
     if (!options.topic) return session.usage("publish needs a TOPIC; see once publish --help");
     if ((options.id ? 1 : 0) + (options.id_from ? 1 : 0) + (options.unique ? 1 : 0) > 1) {
-      return session.usage("publish takes one of --id, --id-from and --unique");
+      return session.usage("give one of --id, --id-from and --unique; nothing was published");
     }
-    if (options.delay && options.at) return session.usage("publish takes one of --delay and --at");
+    if (options.delay && options.at) {
+      return session.usage("give one of --delay and --at; nothing was published");
+    }
     return publish_one(session, options);
   }
   if (options.wait) return session.usage("--wait is for one task, not for --batch");

@@ -33,13 +33,12 @@ int add(Session& session, const Named& options) {
     add_fields(line, added->queue);
     session.out.line(line.boolean("added", !added->existed).number("found", added->found).str());
   } else if (added->existed) {
-    session.out.line(fmt::format("queue {} is there already, with this definition", options.name));
+    session.say(fmt::format("queue {} is there already, with this definition", options.name));
   } else if (added->queue.ledger) {
-    session.out.line(fmt::format("queue {0} is a ledger alone (once claim {0} KEY)", options.name));
+    session.say(fmt::format("queue {0} is a ledger alone (once claim {0} KEY)", options.name));
   } else {
-    session.out.line(fmt::format("queue {} takes {}: {} found in {}", options.name,
-                                 added->queue.topic, counted(added->found, "task"),
-                                 source_text(added->queue)));
+    session.say(fmt::format("queue {} takes {}: {} found in {}", options.name, added->queue.topic,
+                            counted(added->found, "task"), source_text(added->queue)));
   }
   return kDone;
 }
@@ -49,7 +48,7 @@ int list(Session& session) {
   if (!zone) return session.fail(zone.error());
   auto queues = zone->queues();
   if (!queues) return session.fail(queues.error());
-  Table table({{"QUEUE"},
+  Table table({{"QUEUE", Table::Align::left, true},
                {"TOPIC"},
                {"KEY"},
                {"LEASE"},
@@ -67,7 +66,9 @@ int list(Session& session) {
                backoff_text(queue), std::string(to_string(queue.in_doubt))});
   }
   if (session.json) return kDone;
-  if (table.empty()) {
+  if (session.quiet) {
+    for (const Queue& queue : *queues) session.out.line(queue.name);
+  } else if (table.empty()) {
     session.hint("no queues yet (once queue add NAME --topic FILTER)");
   } else {
     session.out.write(table.str(session.style()));
@@ -94,13 +95,10 @@ int show(Session& session, const std::string& name) {
 
 // "lease 1m (was 30s), attempts 5 (was 4)"
 std::string changes(const Queue& before, const Queue& after) {
-  const auto old = described(before);
-  const auto now = described(after);
   std::string out;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (now[i] == old[i]) continue;
+  for (const QueueChange& change : differences(before, after)) {
     if (!out.empty()) out += ", ";
-    out += fmt::format("{} {} (was {})", now[i].first, now[i].second, old[i].second);
+    out += fmt::format("{} {} (was {})", change.label, change.after, change.before);
   }
   return out;
 }
@@ -108,10 +106,9 @@ std::string changes(const Queue& before, const Queue& after) {
 int set(Session& session, const Named& options) {
   if (const auto fixed = options.queue.any_fixed()) {
     return session.usage(
-        fmt::format("{} is fixed for the life of a queue; nothing was changed. A queue of another "
-                    "name can have "
-                    "another, or remove this one first",
-                    *fixed));
+        fmt::format("{} can't be changed once a queue exists; nothing was changed. Add a queue of "
+                    "another name, or first remove this one (once queue remove {})",
+                    *fixed, options.name));
   }
   if (!options.queue.any_changeable()) {
     return session.usage("queue set needs something to change; see once queue set --help");
@@ -130,9 +127,9 @@ int set(Session& session, const Named& options) {
     JsonLine line;
     session.out.line(add_fields(line, *after).boolean("changed", !(*after == before)).str());
   } else if (*after == before) {
-    session.out.line(fmt::format("queue {} says so already", after->name));
+    session.say(fmt::format("queue {} says so already", after->name));
   } else {
-    session.out.line(fmt::format("queue {}: {}", after->name, changes(before, *after)));
+    session.say(fmt::format("queue {}: {}", after->name, changes(before, *after)));
   }
   return kDone;
 }
@@ -159,7 +156,7 @@ int pause(Session& session, const std::vector<std::string>& names, bool paused) 
     } else if (session.json) {
       session.out.line(JsonLine{}.text("queue", name).boolean("paused", paused).str());
     } else {
-      session.out.line(
+      session.say(
           paused
               ? fmt::format("queue {} is paused: what runs goes on, nothing new is claimed", name)
               : fmt::format("queue {} is resumed", name));
@@ -174,13 +171,14 @@ int remove(Session& session, const Named& options) {
   if (auto done = zone->remove_queue(options.name, options.force); !done) {
     return session.fail(done.error());
   }
-  session.out.line(
-      session.json
-          ? JsonLine{}.text("queue", options.name).boolean("removed", true).str()
-          : fmt::format("queue {} is removed, and with it what it knew of its tasks. They stay "
-                        "in the log: a queue that is added later runs them again, unless "
-                        "it starts --from now",
-                        options.name));
+  if (session.json) {
+    session.out.line(JsonLine{}.text("queue", options.name).boolean("removed", true).str());
+  } else {
+    session.say(
+        fmt::format("queue {} is removed, and with it what it knew of its tasks. They stay in the "
+                    "log: a queue that is added later runs them again, unless it starts --from now",
+                    options.name));
+  }
   return kDone;
 }
 

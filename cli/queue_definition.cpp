@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "cli/options.h"
 #include "cli/values.h"
 
 namespace once::cli {
 namespace {
-
-constexpr std::uint64_t kMostCount = 1'000'000;
 
 Error invalid(std::string message) {
   return {.code = Code::invalid_input, .message = std::move(message)};
@@ -100,67 +99,116 @@ Result<std::optional<std::uint64_t>> start_from(const Zone& zone, const std::str
         from));
   }
   if (*time > now()) {
-    return invalid(fmt::format("--from {} is in the future", from));
+    return invalid(
+        fmt::format("--from {} is in the future; nothing was added. Give now, a sequence "
+                    "or a time that has passed",
+                    from));
   }
   auto first = first_since(zone, *time);
   if (!first) return first.error();
   return std::optional(*first);
 }
 
+constexpr std::uint64_t kMostResult = 256 << 20;
+
+// "64MiB", "500KiB", "1000": bytes, at least one and no more than a queue takes.
+std::optional<std::uint64_t> parse_size(std::string_view text) {
+  int shift = 0;
+  if (text.ends_with("KiB")) shift = 10;
+  if (text.ends_with("MiB")) shift = 20;
+  if (shift > 0) text.remove_suffix(3);
+  std::uint64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  if (number == 0 || number > kMostResult >> shift) return std::nullopt;
+  return number << shift;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  for (const auto& [shift, unit] : {std::pair(20, "MiB"), std::pair(10, "KiB")})
+    if (bytes % (std::uint64_t{1} << shift) == 0) return fmt::format("{}{}", bytes >> shift, unit);
+  return fmt::format("{} bytes", bytes);
+}
+
+std::uint64_t effective_max_result(const Queue& queue) {
+  return queue.max_result > 0 ? queue.max_result : 16 << 20;
+}
+
+using Options = QueueOptions;
+
+// In the order of the help: what is fixed, then what `queue set` can change.
+constexpr QueueField kFields[] = {
+    {"topic", &Options::topic, true, "FILTER",
+     "The topics it takes: orders.new, orders.*, orders.>"},
+    {"key", &Options::key, true, "TEMPLATE",
+     "What a task is remembered by: {order.id}, header:NAME; none: its id"},
+    {"from", &Options::from, true, "WHERE",
+     "Where in the log it starts: start, now, a sequence or a time (start)"},
+    {"stream", &Options::stream, true, "STREAM",
+     "Take tasks from this JetStream stream, whoever publishes to it, and not\n"
+     "from the zone's log; needs --key, --topic filters its subjects (>)"},
+    {"ledger", &Options::ledger, true, "", "Without a topic: a ledger alone, for once claim"},
+    {"lease", &Options::lease, false, "DURATION", "How long a silent worker keeps a task (30s)", 1},
+    {"timeout", &Options::timeout, false, "DURATION",
+     "How long one attempt may take; 0: no limit (0)"},
+    {"attempts", &Options::attempts, false, "N",
+     "Attempts before a task is dead (backoff values + 1)", 1},
+    {"backoff", &Options::backoff, false, "D,D,...",
+     "Waits between attempts, the last one repeats (30s,2m,5m)"},
+    {"in_doubt", &Options::in_doubt, false, "retry|steps|probe|hold",
+     "After an attempt without a verdict: run it again (retry, the default);\n"
+     "the same, but hold it when a step was cut off (steps); ask whether it\n"
+     "happened (probe); hold it for a person (hold)"},
+    {"max_running", &Options::max_running, false, "N",
+     "Tasks running at once, all workers together; 0: no limit (0)"},
+    {"max_result", &Options::max_result, false, "SIZE",
+     "The most a result, a task's or a step's, may have: 500KiB, 64MiB (16MiB)"},
+    {"window", &Options::window, false, "N", "Tasks a worker claims ahead of free hands (0)"},
+    {"same_key", &Options::same_key, false, "duplicate|ignore",
+     "Other content under a known key: dead with that reason (duplicate),\n"
+     "or a duplicate all the same (ignore)"},
+};
+
+void add_options(CLI::App& app, QueueOptions& options, bool fixed) {
+  for (const QueueField& field : kFields) {
+    if (field.fixed != fixed) continue;
+    if (const auto* text = std::get_if<QueueField::Text>(&field.to))
+      add_text(app, field.option(), options.*(*text), field.values, field.help);
+    else if (const auto* length = std::get_if<QueueField::Length>(&field.to))
+      add_duration(app, field.option(), options.*(*length), field.help,
+                   Duration{static_cast<Duration::rep>(field.least)});
+    else if (const auto* number = std::get_if<QueueField::Count>(&field.to))
+      add_number(app, field.option(), options.*(*number), field.help, field.least, kMostCount);
+  }
+}
+
+std::optional<std::string> any(const QueueOptions& options, bool fixed) {
+  for (const QueueField& field : kFields)
+    if (field.fixed == fixed && field.given(options)) return field.option();
+  return {};
+}
+
 }  // namespace
 
-std::optional<std::string> QueueOptions::any_fixed() const {
-  if (topic) return "--topic";
-  if (key) return "--key";
-  if (from) return "--from";
-  if (stream) return "--stream";
-  if (ledger) return "--ledger";
-  return {};
+std::string QueueField::option() const {
+  std::string option = std::string("--") + name;
+  std::replace(option.begin(), option.end(), '_', '-');
+  return option;
 }
 
-std::optional<std::string> QueueOptions::any_changeable() const {
-  if (lease) return "--lease";
-  if (timeout) return "--timeout";
-  if (attempts) return "--attempts";
-  if (backoff) return "--backoff";
-  if (in_doubt) return "--in-doubt";
-  if (max_running) return "--max-running";
-  if (window) return "--window";
-  if (same_key) return "--same-key";
-  return {};
+bool QueueField::given(const QueueOptions& options) const {
+  return std::visit([&](auto member) { return static_cast<bool>(options.*member); }, to);
 }
 
-void add_fixed_options(CLI::App& app, QueueOptions& options) {
-  add_text(app, "--topic", options.topic, "FILTER",
-           "The topics it takes: orders.new, orders.*, orders.>");
-  add_text(app, "--key", options.key, "TEMPLATE",
-           "What a task is remembered by: {order.id}, header:NAME; none: its id");
-  add_text(app, "--from", options.from, "WHERE",
-           "Where in the log it starts: start, now, a sequence or a time (start)");
-  add_text(app, "--stream", options.stream, "STREAM",
-           "Take tasks from this JetStream stream, whoever publishes to it, and not\n"
-           "from the zone's log; needs --key, --topic filters its subjects (>)");
-}
+std::span<const QueueField> queue_fields() { return kFields; }
 
+std::optional<std::string> QueueOptions::any_fixed() const { return any(*this, true); }
+std::optional<std::string> QueueOptions::any_changeable() const { return any(*this, false); }
+
+// --ledger is no option of `work`: its commands add it themselves.
+void add_fixed_options(CLI::App& app, QueueOptions& options) { add_options(app, options, true); }
 void add_changeable_options(CLI::App& app, QueueOptions& options) {
-  add_duration(app, "--lease", options.lease, "How long a silent worker keeps a task (30s)");
-  add_duration(app, "--timeout", options.timeout, "How long one attempt may take; 0: no limit (0)",
-               Duration{0});
-  add_number(app, "--attempts", options.attempts,
-             "Attempts before a task is dead (backoff values + 1)", 1, kMostCount);
-  add_text(app, "--backoff", options.backoff, "D,D,...",
-           "Waits between attempts, the last one repeats (30s,2m,5m)");
-  add_text(app, "--in-doubt", options.in_doubt, "retry|steps|probe|hold",
-           "After an attempt without a verdict: run it again (retry, the default);\n"
-           "the same, but hold it when a step was cut off (steps); ask whether it\n"
-           "happened (probe); hold it for a person (hold)");
-  add_number(app, "--max-running", options.max_running,
-             "Tasks running at once, all workers together; 0: no limit (0)", 0, kMostCount);
-  add_number(app, "--window", options.window, "Tasks a worker claims ahead of free hands (0)", 0,
-             kMostCount);
-  add_text(app, "--same-key", options.same_key, "duplicate|ignore",
-           "Other content under a known key: dead with that reason (duplicate),\n"
-           "or a duplicate all the same (ignore)");
+  add_options(app, options, false);
 }
 
 Result<void> apply(const QueueOptions& options, Queue& queue) {
@@ -169,6 +217,13 @@ Result<void> apply(const QueueOptions& options, Queue& queue) {
   if (options.attempts) queue.attempts = static_cast<int>(*options.attempts);
   if (options.max_running) queue.max_running = static_cast<int>(*options.max_running);
   if (options.window) queue.window = static_cast<int>(*options.window);
+  if (options.max_result) {
+    const auto size = parse_size(*options.max_result);
+    if (!size)
+      return invalid(fmt::format("--max-result takes 1 byte to 256MiB (500KiB, 64MiB), not \"{}\"",
+                                 printable(*options.max_result)));
+    queue.max_result = *size;
+  }
   if (options.backoff) {
     auto backoff = parse_backoff(*options.backoff);
     if (!backoff) return backoff.error();
@@ -215,6 +270,7 @@ Result<Added> add_queue(Zone& zone, Queue queue, const std::optional<std::string
     auto queues = zone.queues();
     if (!queues) return queues.error();
     const auto existing = find_queue(*queues, queue.name);
+    if (existing) queue.key_format = existing->key_format;
     if (existing && relative) {
       queue.from = existing->from;
     } else if (from) {
@@ -223,7 +279,7 @@ Result<Added> add_queue(Zone& zone, Queue queue, const std::optional<std::string
       queue.from = *start;
     }
     auto found = zone.add(queue);
-    if (found) return Added{queue, existing.has_value(), *found};
+    if (found) return Added{existing.value_or(queue), existing.has_value(), *found};
     const bool again = found.error().code == Code::queue_mismatch && relative && !existing;
     if (!again || attempt > 0) return found.error();
   }
@@ -272,6 +328,7 @@ JsonLine& add_fields(JsonLine& line, const Queue& queue) {
   line.text("queue", queue.name)
       .text_or_null("topic", queue.topic)
       .text_or_null("key", queue.key)
+      .text_or_null("key_format", queue.key.empty() ? "" : to_string(queue.key_format))
       .text("lease", format_duration(queue.lease))
       .text_or_null("timeout", queue.timeout.count() > 0 ? format_duration(queue.timeout) : "")
       .number("attempts", static_cast<std::uint64_t>(effective_attempts(queue)));
@@ -281,6 +338,7 @@ JsonLine& add_fields(JsonLine& line, const Queue& queue) {
   }
   line.json("backoff", json_array(backoff)).text("in_doubt", to_string(queue.in_doubt));
   number_or_null("max_running", queue.max_running);
+  line.number("max_result", effective_max_result(queue));
   line.number("window", static_cast<std::uint64_t>(std::max(queue.window, 0)));
   line.text("same_key", queue.same_key == SameKey::ignore ? "ignore" : "duplicate");
   if (queue.from) {
@@ -298,6 +356,14 @@ std::string topic_text(const Queue& queue) {
   return printable(queue.stream.empty() ? queue.topic : queue.stream + ": " + queue.topic);
 }
 
+namespace {
+
+std::string format_text(KeyFormat format) {
+  return format == KeyFormat::plain ? "plain" : "escaped: of version 0.1 (17 is =17)";
+}
+
+}  // namespace
+
 std::string source_text(const Queue& queue) {
   return queue.stream.empty() ? "the log" : "the stream " + printable(queue.stream);
 }
@@ -306,18 +372,35 @@ std::vector<std::pair<std::string, std::string>> described(const Queue& queue) {
   return {
       {"topic", queue.ledger ? "none: a ledger alone (once claim)" : printable(queue.topic)},
       {"key", queue.key.empty() ? "the task's id" : printable(queue.key)},
+      {"key format", queue.key.empty() ? "none: no template" : format_text(queue.key_format)},
       {"lease", format_duration(queue.lease)},
       {"timeout", queue.timeout.count() > 0 ? format_duration(queue.timeout) : "none"},
       {"attempts", fmt::format("{}", effective_attempts(queue))},
       {"backoff", backoff_text(queue)},
       {"in doubt", std::string(to_string(queue.in_doubt))},
       {"max running", queue.max_running > 0 ? fmt::format("{}", queue.max_running) : "no limit"},
+      {"max result", size_text(effective_max_result(queue))},
       {"window", fmt::format("{}", queue.window)},
       {"same key", queue.same_key == SameKey::ignore ? "ignore" : "duplicate"},
       {"stream", queue.stream.empty() ? "none: the zone's log" : printable(queue.stream)},
       {"from", queue.from ? fmt::format("#{}", *queue.from) : "start"},
       {"paused", queue.paused ? "yes" : "no"},
   };
+}
+
+std::vector<QueueChange> differences(const Queue& before, const Queue& after) {
+  const auto old = described(before);
+  const auto wanted = described(after);
+  std::vector<QueueChange> changes;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == old[i]) continue;
+    const std::string& label = wanted[i].first;
+    const bool fixed = std::any_of(std::begin(kFields), std::end(kFields), [&](const auto& field) {
+      return field.fixed && label == field.name;
+    });
+    changes.push_back({label, old[i].second, wanted[i].second, fixed});
+  }
+  return changes;
 }
 
 }  // namespace once::cli

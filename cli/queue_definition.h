@@ -1,9 +1,12 @@
-// A queue as options on the command line (`queue add`, `queue set`, `work`) and as people read it.
+// A queue as options on the command line (`queue add`, `queue set`, `work`), as fields of a file (`apply`)
+// and as people read it.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "cli/json_line.h"
@@ -16,7 +19,8 @@ class App;
 namespace once::cli {
 
 struct QueueOptions {
-  std::optional<std::string> topic{}, key{}, stream{}, backoff{}, in_doubt{}, same_key{}, from{};
+  std::optional<std::string> topic{}, key{}, stream{}, backoff{}, in_doubt{}, same_key{}, from{},
+      max_result{};
   std::optional<Duration> lease{}, timeout{};
   std::optional<std::uint64_t> attempts{}, max_running{}, window{};
 
@@ -28,6 +32,26 @@ struct QueueOptions {
   std::optional<std::string> any_fixed() const;       // for the life of a queue
   std::optional<std::string> any_changeable() const;  // by `queue set`
 };
+
+// One setting of a queue: an option on the command line, a field in a file.
+struct QueueField {
+  using Text = std::optional<std::string> QueueOptions::*;
+  using Length = std::optional<Duration> QueueOptions::*;
+  using Count = std::optional<std::uint64_t> QueueOptions::*;
+  using Switch = bool QueueOptions::*;
+
+  const char* name;  // as in a file: in_doubt
+  std::variant<Text, Length, Count, Switch> to;
+  bool fixed;  // for the life of a queue
+  const char* values;
+  const char* help;
+  std::uint64_t least = 0;  // of a number, and of a duration in milliseconds
+
+  std::string option() const;  // --in-doubt
+  bool given(const QueueOptions& options) const;
+};
+std::span<const QueueField> queue_fields();
+inline constexpr std::uint64_t kMostCount = 1'000'000;
 
 // What makes a queue what it is: --topic, --key, --from and --stream.
 void add_fixed_options(CLI::App& app, QueueOptions& options);
@@ -59,5 +83,14 @@ std::string topic_text(const Queue& queue);   // for people
 std::string source_text(const Queue& queue);  // "the log", "the stream ORDERS"
 // The definition as lines of label and value.
 std::vector<std::pair<std::string, std::string>> described(const Queue& queue);
+
+// A setting in which two definitions of a queue differ. A default is the same as its value.
+struct QueueChange {
+  std::string label{};  // as in described()
+  std::string before{};
+  std::string after{};
+  bool fixed = false;  // it cannot be changed
+};
+std::vector<QueueChange> differences(const Queue& before, const Queue& after);
 
 }  // namespace once::cli

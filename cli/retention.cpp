@@ -17,7 +17,7 @@ struct Options {
 
 int retention(Session& session, const Options& options) {
   const bool sets = options.bodies || options.records || options.ids;
-  auto zone = session.open(sets ? Missing::create : Missing::refuse);
+  auto zone = session.open(sets ? Missing::create_file : Missing::refuse);
   if (!zone) return session.fail(zone.error());
   auto ages = zone->retention();
   if (!ages) return session.fail(ages.error());
@@ -34,7 +34,7 @@ int retention(Session& session, const Options& options) {
                            .text("records", format_duration(ages->records))
                            .text("ids", format_duration(ages->ids))
                            .str());
-    } else {
+    } else if (!sets || !session.quiet) {
       session.out.line(fmt::format("bodies   {:>6}  after the task is settled in every queue",
                                    format_duration(ages->bodies)));
       session.out.line(
@@ -45,16 +45,18 @@ int retention(Session& session, const Options& options) {
   if (!options.run) return kDone;
   auto retired = zone->retire();
   if (!retired) return session.fail(retired.error());
-  session.out.line(
-      session.json
-          ? JsonLine{}
-                .number("retired_bodies", retired->bodies)
-                .number("retired_records", retired->records)
-                .number("retired_ids", retired->ids)
-                .str()
-          : fmt::format("forgot {}, the records of {} and {}",
-                        retired->bodies == 1 ? "1 body" : fmt::format("{} bodies", retired->bodies),
-                        counted(retired->records, "task"), counted(retired->ids, "id")));
+  if (session.json) {
+    session.out.line(JsonLine{}
+                         .number("retired_bodies", retired->bodies)
+                         .number("retired_records", retired->records)
+                         .number("retired_ids", retired->ids)
+                         .str());
+  } else {
+    session.say(
+        fmt::format("forgot {}, the records of {} and {}",
+                    retired->bodies == 1 ? "1 body" : fmt::format("{} bodies", retired->bodies),
+                    counted(retired->records, "task"), counted(retired->ids, "id")));
+  }
   return kDone;
 }
 

@@ -62,24 +62,30 @@ std::string Session::absolute_url() const {
   return error ? path : absolute.string();
 }
 
+bool Session::on_server() const { return url().find("://") != std::string::npos; }
+
 Result<Zone> Session::open(Missing missing, Stays stays) const {
-  OpenOptions options{.create = missing == Missing::create, .nats = with_environment(nats)};
+  const bool awaits = missing == Missing::await || missing == Missing::create_file_or_await;
+  const bool file = missing == Missing::create_file || missing == Missing::create_file_or_await;
+  OpenOptions options{.create = missing == Missing::create || (file && !on_server()),
+                      .nats = with_environment(nats)};
   options.as_it_is = stays == Stays::to_examine;
   if (stays == Stays::longer && !quiet) options.log = complain;
   auto zone = Zone::open(url(), std::move(options));
   if (zone) {
+    opened = true;
     if (verbose) complain(fmt::format("store {}", absolute_url()));
     return zone;
   }
   Error error = zone.error();
-  if (error.code == Code::not_found) error.code = Code::store_unavailable;
+  if (error.code == Code::not_found && !awaits) error.code = Code::store_unavailable;
   if (error.code == Code::failed) error.code = Code::store_unusable;
   return error;
 }
 
 Style Session::style() const {
-  return Style(!json && out.is_terminal() && environment("NO_COLOR").empty() &&
-               environment("TERM") != "dumb");
+  if (json || !out.is_terminal()) return Style(false);
+  return Style(environment("NO_COLOR").empty() && environment("TERM") != "dumb", out.width());
 }
 
 JsonLine& add_error(JsonLine& line, const Error& error) {
@@ -111,8 +117,12 @@ JsonLine& add_error(JsonLine& line, const Error& error) {
 
 int Session::fail(const Error& error) { return fail(error, JsonLine{}); }
 
-int Session::fail(const Error& error, JsonLine about) {
+int Session::fail(const Error& failed, JsonLine about) {
   out.flush();  // what was said before stays before
+  Error error = failed;
+  if (opened && error.code == Code::not_found) {
+    error.message += fmt::format(" (in {})", absolute_url());
+  }
   complain(error.message);
   if (json) out.line(add_error(about, error).str());
   return exit_of(error);
@@ -120,6 +130,10 @@ int Session::fail(const Error& error, JsonLine about) {
 
 int Session::usage(std::string message) {
   return fail({.code = Code::invalid_input, .message = std::move(message)});
+}
+
+void Session::say(std::string_view text) {
+  if (!quiet) out.line(text);
 }
 
 void Session::hint(std::string_view text) const {

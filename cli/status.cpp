@@ -66,7 +66,7 @@ std::string for_people(const Status& status, const Style& style) {
   std::string out;
   if (!status.queues.empty()) {
     const std::vector<State> states = shown_states(status);
-    std::vector<Table::Column> columns{{"QUEUE"}, {"TOPIC"}};
+    std::vector<Table::Column> columns{{"QUEUE", Table::Align::left, true}, {"TOPIC"}};
     for (State state : states) columns.push_back({title(state), Table::Align::right});
     columns.push_back({"WORKERS", Table::Align::right});
     columns.push_back({"OLDEST WAITING", Table::Align::right});

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/json_line.h"
 #include "cli/values.h"
@@ -22,6 +23,7 @@ std::string json_of(const AttemptView& attempt) {
       .text("outcome", attempt.outcome)
       .boolean("in_doubt", attempt.in_doubt)
       .text_or_null("error", attempt.error)
+      .text_or_null("stderr", attempt.log)
       .str();
 }
 
@@ -36,6 +38,8 @@ std::string json_of(const StepView& step) {
       .time_or_null("ended_at", step.ended_at)
       .body_or_null("result", "raw", step.result)
       .boolean("result_cut", step.result_cut)
+      .number("failed_attempt", static_cast<std::uint64_t>(step.failed))
+      .text_or_null("error", step.error)
       .str();
 }
 
@@ -94,22 +98,14 @@ std::string json_of(const TaskView& task) {
         .time("published_at", task.entry.published_at)
         .time_if("not_before", task.entry.not_before)
         .time_if("expires", task.entry.expires);
+    add_content(line, task.entry);
     if (const std::string run = run_of(task.entry); !run.empty())
       line.text("run", run).text("step", step_of(task.entry));
   } else {
     line.null("topic").null("sequence").null("digest").null("published_at");
+    line.null("body").null("headers");
   }
   return line.number("duplicates", task.duplicates).json("queues", json_of(task.queues)).str();
-}
-
-std::string body_text(const Body& body) {
-  std::string text = compact(body);
-  while (text.ends_with('\n')) text.pop_back();
-  return printable(text);
-}
-
-std::string result_text(const Body& result, bool was_cut) {
-  return body_text(result) + (was_cut ? " (cut)" : "");
 }
 
 std::string took(Time from, Time to) {
@@ -142,6 +138,16 @@ class Story {
   }
 
  private:
+  std::string body_text(const Body& body) const {
+    std::string text = compact(body);
+    while (text.ends_with('\n')) text.pop_back();
+    return style_.shortened(printable(text), body.text().size());
+  }
+
+  std::string result_text(const Body& result, bool was_cut) const {
+    return body_text(result) + (was_cut ? " (cut)" : "");
+  }
+
   void row(std::string_view label, std::string_view value) {
     out_.line(fmt::format("  {:<11}{}", label, value));
   }
@@ -163,7 +169,8 @@ class Story {
     }
     for (const auto& [name, value] : entry.headers) {
       if (name.starts_with(kOwnHeader)) continue;
-      row("header", fmt::format("{}={}", printable(name), printable(value)));
+      row("header",
+          style_.shortened(fmt::format("{}={}", printable(name), printable(value)), value.size()));
     }
     row("body", entry.body ? body_text(*entry.body) : "(retired)");
   }
@@ -194,12 +201,38 @@ class Story {
     if (attempt.in_doubt) text += ", in doubt";
     text += fmt::format("  ({}, token {})", printable(attempt.worker), attempt.token);
     row(fmt::format("attempt {}", attempt.attempt), text);
-    std::string_view rest = attempt.error;
+    tell_lines("", error_without(attempt.log, attempt.error));
+    tell_lines("stderr", last_lines(attempt.log));
+  }
+
+  void tell_lines(std::string_view label, std::string_view rest) {
     while (!rest.empty()) {
       const std::size_t newline = rest.find('\n');
-      row("", printable(rest.substr(0, newline)));
+      row(std::exchange(label, ""), printable(rest.substr(0, newline)));
       rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
     }
+  }
+
+  // All of it is in the JSON.
+  static std::string last_lines(std::string_view log) {
+    constexpr std::size_t kMost = 20;
+    std::size_t begin = log.size();
+    for (std::size_t lines = 0; lines < kMost && begin != 0; ++lines) {
+      const std::size_t newline = log.rfind('\n', begin - 1);
+      begin = newline == log.npos ? 0 : newline;
+    }
+    if (begin == 0) return std::string(log);
+    const auto earlier = static_cast<std::uint64_t>(
+        std::count(log.begin(), log.begin() + static_cast<std::ptrdiff_t>(begin), '\n') + 1);
+    return fmt::format("({}: once inspect --json){}", counted(earlier, "earlier line"),
+                       log.substr(begin));
+  }
+
+  // The error of a program ends with the end of its log, which is told by itself.
+  static std::string_view error_without(std::string_view log, std::string_view error) {
+    const std::size_t colon = error.find(": ");
+    if (colon == error.npos || log.empty() || !log.ends_with(error.substr(colon + 2))) return error;
+    return error.substr(0, colon);
   }
 
   void tell(const StepView& step) {
@@ -207,6 +240,8 @@ class Story {
     if (step.state == "done") {
       text += "done";
       if (step.ended_at) text += " after " + took(step.started_at, *step.ended_at);
+    } else if (step.state == "failed") {
+      text += "failed, to be run again";
     } else if (step.state == "in_doubt") {
       text += "cut off, in doubt";
     } else if (step.state == "again") {
@@ -217,8 +252,13 @@ class Story {
     text += fmt::format("  (attempt {}", step.attempt);
     if (step.runs > 1)
       text += fmt::format(", begun {}", counted(static_cast<std::uint64_t>(step.runs), "time"));
-    if (step.state != "done") text += fmt::format(", when cut off: {}", step.policy);
+    if (step.state != "done" && step.state != "failed")
+      text += fmt::format(", when cut off: {}", step.policy);
     row("step", text + ')');
+    if (step.failed > 0) {
+      row("", fmt::format("failed in attempt {}: {}", step.failed,
+                          step.error.empty() ? "no reason was given" : printable(step.error)));
+    }
     if (step.result) row("", result_text(*step.result, step.result_cut));
   }
 

@@ -4,10 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "cli/values.h"
 
 namespace once::cli {
+namespace {
+
+constexpr std::size_t kGap = 2;     // between columns
+constexpr std::size_t kLeast = 8;   // of a column that is cut
+constexpr std::size_t kLabel = 13;  // before a value in once inspect
+
+}  // namespace
 
 std::string Style::wrap(std::string_view code, std::string_view text) const {
   if (!on_ || text.empty()) return std::string(text);
@@ -31,7 +39,22 @@ std::string Style::in_state(State state, std::string_view text) const {
   return std::string(text);
 }
 
-std::string Table::str(const Style& style) const {
+std::string Style::shortened(std::string text, std::size_t bytes) const {
+  constexpr std::size_t kLines = 3;
+  const std::size_t most = kLines * width_;
+  if (display_width(text) <= most || width_ == 0) return text;
+  const std::string note = fmt::format(" ({} bytes; --json shows all)", bytes);
+  return cut(text, most - std::min(most - 1, note.size() + kLabel)) + note;
+}
+
+std::string Style::error_cell(std::string_view error) const {
+  while (!error.empty() && (error.back() == '\n' || error.back() == '\r')) error.remove_suffix(1);
+  const std::size_t newline = error.rfind('\n');
+  if (width_ > 0 && newline != std::string_view::npos) error.remove_prefix(newline + 1);
+  return printable(error);
+}
+
+std::vector<std::size_t> Table::widths(std::size_t most) const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(display_width(column.title));
   for (const auto& row : rows_) {
@@ -39,18 +62,42 @@ std::string Table::str(const Style& style) const {
       widths[i] = std::max(widths[i], display_width(row[i].text));
     }
   }
+  const auto over = [&] {
+    return most > 0 && std::accumulate(widths.begin(), widths.end(), std::size_t{0}) +
+                               kGap * (widths.size() - 1) >
+                           most;
+  };
+  for (const bool ids : {false, true}) {
+    while (over()) {
+      std::size_t widest = 0;
+      for (std::size_t i = 1; i < widths.size(); ++i) {
+        if (cuttable(i, ids) && (!cuttable(widest, ids) || widths[i] > widths[widest])) widest = i;
+      }
+      if (!cuttable(widest, ids) || widths[widest] <= kLeast) break;
+      --widths[widest];
+    }
+  }
+  return widths;
+}
+
+std::string Table::str(const Style& style) const {
+  const std::vector<std::size_t> widths = this->widths(style.width());
   std::string out;
   auto print = [&](const std::vector<Cell>& cells) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string padding(widths[i] - display_width(cells[i].text), ' ');
-      const std::string& shown = cells[i].styled.empty() ? cells[i].text : cells[i].styled;
+      const std::string text = cut(cells[i].text, widths[i]);
+      std::string shown = cells[i].styled.empty() ? text : cells[i].styled;
+      if (const std::size_t at = shown.find(cells[i].text); at != std::string::npos) {
+        shown.replace(at, cells[i].text.size(), text);
+      }
+      const std::string padding(widths[i] - display_width(text), ' ');
       const bool right = columns_[i].align == Align::right;
       const bool last = i + 1 == cells.size();
       if (right) out += padding;
       out += shown;
       if (!last) {
         if (!right) out += padding;
-        out += "  ";
+        out.append(kGap, ' ');
       }
     }
     out.erase(out.find_last_not_of(' ') + 1);  // an empty last cell leaves nothing behind

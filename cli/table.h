@@ -11,10 +11,16 @@ namespace once::cli {
 
 class Output;
 
-// Colour or nothing.
+// Colour or nothing, and how wide the terminal is.
 class Style {
  public:
-  explicit Style(bool on) : on_(on) {}
+  explicit Style(bool on, std::size_t width = 0) : on_(on), width_(width) {}
+  // Columns of the terminal. Zero if the output is no terminal: then nothing is cut.
+  std::size_t width() const { return width_; }
+  // At most a few lines of a terminal, then how many `bytes` there are; elsewhere all of the text.
+  std::string shortened(std::string text, std::size_t bytes) const;
+  // An error for a table's cell. A terminal shows the last line, which says most.
+  std::string error_cell(std::string_view error) const;
   std::string bold(std::string_view text) const { return wrap("1", text); }
   std::string dim(std::string_view text) const { return wrap("2", text); }
   std::string state(State state) const;  // its name, in its colour
@@ -23,6 +29,7 @@ class Style {
  private:
   std::string wrap(std::string_view code, std::string_view text) const;
   bool on_;
+  std::size_t width_;
 };
 
 // A state as a column's title.
@@ -34,6 +41,7 @@ class Table {
   struct Column {
     std::string title{};
     Align align = Align::left;
+    bool id = false;  // what a person copies: cut after the other columns
   };
   struct Cell {
     Cell(std::string shown) : text(std::move(shown)) {}
@@ -45,9 +53,15 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void row(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
+  // Columns are shortened to fit into the terminal's width.
   std::string str(const Style& style) const;
 
  private:
+  std::vector<std::size_t> widths(std::size_t most) const;
+  bool cuttable(std::size_t column, bool ids) const {
+    return columns_[column].align == Align::left && columns_[column].id == ids;
+  }
+
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
 };

@@ -66,9 +66,12 @@ std::string table_of(const std::vector<ListItem>& items, const std::vector<Sched
   };
   const bool due = any(&Schedule::not_before);
   const bool expires = any(&Schedule::expires);
-  std::vector<Table::Column> columns{
-      {"SEQUENCE", Table::Align::right}, {"ID"},   {"QUEUE"}, {"STATE"},
-      {"ATTEMPTS", Table::Align::right}, {"SINCE"}};
+  std::vector<Table::Column> columns{{"SEQUENCE", Table::Align::right},
+                                     {"ID", Table::Align::left, true},
+                                     {"QUEUE"},
+                                     {"STATE"},
+                                     {"ATTEMPTS", Table::Align::right},
+                                     {"SINCE"}};
   if (due) columns.push_back({"NOT BEFORE"});
   if (expires) columns.push_back({"EXPIRES"});
   columns.push_back({"ERROR"});
@@ -84,7 +87,7 @@ std::string table_of(const std::vector<ListItem>& items, const std::vector<Sched
         format_time(item.since)};
     if (due) cells.emplace_back(time_or_dash(schedules[i].not_before));
     if (expires) cells.emplace_back(time_or_dash(schedules[i].expires));
-    cells.emplace_back(short_error(item.error));
+    cells.emplace_back(style.error_cell(item.error));
     table.row(std::move(cells));
   }
   return table.str(style);
@@ -136,10 +139,14 @@ int print_list(Session& session, const FilterOptions& options, std::optional<Sta
   if (more) items->resize(wanted);
   std::vector<Schedule> schedules;
   for (const ListItem& item : *items) {
+    if (session.quiet && !session.json) {
+      session.out.line(printable(item.id));
+      continue;
+    }
     schedules.push_back(schedule_of(*zone, item));
     if (session.json) session.out.line(json_of(item, schedules.back()));
   }
-  if (!session.json && !items->empty()) {
+  if (!session.json && !session.quiet && !items->empty()) {
     session.out.write(table_of(*items, schedules, session.style()));
   }
   if (!session.json && items->empty()) session.hint("no tasks match");

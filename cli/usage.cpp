@@ -28,19 +28,101 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
-// `once queue add`.
-std::string full_name(const CLI::App& app) {
-  std::string name = app.get_name();
-  for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent()) {
-    name = up->get_name() + ' ' + name;
-  }
-  return name;
-}
-
 const CLI::App& deepest(const CLI::App& root) {
   const CLI::App* app = &root;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
   return *app;
+}
+
+// What other programs call a command of `once`, and what it is called here.
+struct Elsewhere {
+  std::string_view words;  // with a space after each
+  std::string_view hint;
+};
+constexpr Elsewhere kElsewhere[] = {
+    {"rm delete del remove ", "`once queue remove NAME` removes a queue, `once cancel ID` a task"},
+    {"drop purge flush clear ",
+     "`once dead drop` gives up dead tasks, `once cancel` tasks that are not settled"},
+    {"kill stop abort terminate ", "`once cancel ID` cancels a task, `once flow cancel RUN` a run"},
+    {"retry requeue replay redrive rerun ",
+     "`once dead retry ID` runs a dead task again, `once doubt retry ID` one in doubt, "
+     "`once flow retry RUN` a run"},
+    {"show get describe view ",
+     "`once inspect ID` shows a task, `once queue show NAME` a queue, `once flow show RUN` a run"},
+    {"ls tasks jobs ", "`once list` lists tasks, `once queue list` queues, `once flow runs` runs"},
+    {"ps running ", "`once list --state running` lists what runs, `once status` counts"},
+    {"top watch monitor ", "`once status --watch` shows the queues every second"},
+    {"info stats stat summary ", "`once status` counts the tasks of every queue"},
+    {"logs history events ",
+     "`once inspect ID` tells a task's story, `once log` prints what was published"},
+    {"tail follow ", "`once log -f` follows what is published"},
+    {"enqueue push send submit put produce dispatch schedule add ",
+     "`once publish TOPIC BODY` adds a task, `once queue add NAME` a queue"},
+    {"create new ", "`once queue add NAME` makes a queue, `once publish TOPIC BODY` a task"},
+    {"run exec worker workers consume subscribe process start ",
+     "`once work QUEUE` runs a program per task, `once flow start WORKFLOW` starts a run"},
+    {"pop pull dequeue lease lock ",
+     "`once work QUEUE` runs a program per task, `once claim QUEUE KEY` claims a key"},
+    {"ack done success finish ", "`once complete QUEUE KEY` records that a claimed key is done"},
+    {"nack reject error ", "`once fail QUEUE KEY` records that a claimed key failed"},
+    {"heartbeat extend touch ", "`once renew QUEUE KEY` keeps a claimed key"},
+    {"dlq deadletter deadletters dead-letter dead-letters failed failures ",
+     "`once dead list` lists the dead tasks"},
+    {"indoubt in-doubt in_doubt unknown ", "`once doubt list` lists the tasks in doubt"},
+    {"queues topics ", "`once queue list` lists the queues"},
+    {"pause resume unpause ", "`once queue pause NAME` and `once queue resume NAME`"},
+    {"workflow workflows flows runs ", "`once flow list` lists workflows, `once flow runs` runs"},
+    {"approve signal ", "`once flow approve RUN STEP` and `once flow signal RUN NAME`"},
+    {"check health ping verify fsck ",
+     "`once doctor` looks for dangers, `once audit` reconciles every task"},
+    {"gc prune expire vacuum ", "`once retention` says how long settled tasks are kept"},
+    {"man usage ", "`once help`"},
+};
+// The same within a group: the first of these that the group has.
+constexpr Elsewhere kWithin[] = {
+    {"rm delete del remove purge discard ", "remove drop cancel"},
+    {"create new make register load import ", "add"},
+    {"ls ", "list runs"},
+    {"ps running ", "runs list"},
+    {"update edit change modify alter ", "set"},
+    {"requeue replay redrive rerun again ", "retry"},
+    {"get describe inspect info view status ", "show"},
+    {"run begin launch trigger ", "start"},
+    {"ack done resolve confirm ", "complete"},
+    {"stop kill abort ", "cancel pause drop"},
+    {"unpause continue ", "resume"},
+    {"dump cat print ", "export show"},
+    {"log logs history ", "events show"},
+    {"plot draw dot ", "graph"},
+};
+
+bool has_word(std::string_view words, std::string_view word) {
+  for (std::size_t at = 0; at < words.size(); at = words.find(' ', at) + 1) {
+    if (words.substr(at, words.find(' ', at) - at) == word) return true;
+  }
+  return false;
+}
+
+std::string words_of_others(const CLI::App& app, std::string_view word) {
+  if (app.get_parent() == nullptr) {
+    for (const auto& [words, hint] : kElsewhere) {
+      if (has_word(words, word)) return fmt::format("{}; see once --help", hint);
+    }
+    return {};
+  }
+  const auto names = command_names(app);
+  for (const auto& [words, here] : kWithin) {
+    if (!has_word(words, word)) continue;
+    for (std::string_view rest = here; !rest.empty();) {
+      const std::string_view name = rest.substr(0, rest.find(' '));
+      if (std::find(names.begin(), names.end(), name) != names.end()) {
+        return fmt::format("here it is `{} {}`; see {} --help", full_name(app), name,
+                           full_name(app));
+      }
+      rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    }
+  }
+  return {};
 }
 
 // In words, which option was given twice or without its value; none: that is not what is wrong.
@@ -62,6 +144,14 @@ std::optional<std::string> misused(const CLI::App& app, const CLI::ParseError& e
 }
 
 }  // namespace
+
+std::string full_name(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent()) {
+    name = up->get_name() + ' ' + name;
+  }
+  return name;
+}
 
 std::optional<std::string> command_word(const CLI::App& app,
                                         const std::vector<std::string>& arguments) {
@@ -144,6 +234,9 @@ std::vector<std::string> option_names(const CLI::App& app) {
 bool hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
 std::string unknown_command(const CLI::App& app, std::string_view word) {
+  if (const std::string hint = words_of_others(app, word); !hint.empty()) {
+    return fmt::format("no such command: {}; {}", printable(word), hint);
+  }
   const auto meant = did_you_mean(word, command_names(app));
   return fmt::format("no such command: {}; {}see {} --help", printable(word),
                      meant ? fmt::format("did you mean {}? ", *meant) : "", full_name(app));
@@ -170,6 +263,11 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error) {
     if (takes_program(app)) {
       return fmt::format("the program to run comes after `--`: once {} ... -- {}; see {} --help",
                          app.get_name(), printable(word), name);
+    }
+    const CLI::Option* wait = app.get_option_no_throw("--wait");
+    if (wait != nullptr && wait->count() > 0 && parse_duration(word)) {
+      return fmt::format("one word too many: {0}; --wait takes its time after =, as in --wait={0}",
+                         word);
     }
     return fmt::format("one word too many: {}; see {} --help", printable(word), name);
   }

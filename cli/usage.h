@@ -31,6 +31,7 @@ std::vector<std::string> with_empty_values(std::vector<std::string> arguments);
 std::optional<std::string> did_you_mean(std::string_view word,
                                         const std::vector<std::string>& candidates);
 
+std::string full_name(const CLI::App& app);  // "once queue add"
 std::vector<std::string> command_names(const CLI::App& app);
 std::vector<std::string> option_names(const CLI::App& app);  // long ones, its parents' too
 bool hidden(const CLI::Option& option);                      // not for the help

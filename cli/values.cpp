@@ -104,8 +104,8 @@ std::optional<Time> parse_time(std::string_view text) {
          offset;
 }
 
-std::optional<Time> parse_coming(std::string_view text) {
-  if (auto duration = parse_duration(text)) return now() + *duration;
+std::optional<Time> parse_coming(std::string_view text, Time now) {
+  if (auto duration = parse_duration(text)) return now + *duration;
   return parse_time(text);
 }
 
@@ -210,6 +210,15 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {
@@ -248,15 +257,6 @@ std::string cut(std::string_view text, std::size_t width) {
     text.remove_prefix(length);
   }
   return out + "…";
-}
-
-std::string short_error(std::string_view error) {
-  constexpr std::size_t kWidth = 61;
-  while (!error.empty() && (error.back() == '\n' || error.back() == '\r')) error.remove_suffix(1);
-  if (const auto newline = error.rfind('\n'); newline != std::string_view::npos) {
-    error.remove_prefix(newline + 1);
-  }
-  return cut(printable(error), kWidth);
 }
 
 }  // namespace once::cli

@@ -23,7 +23,7 @@ Time now();
 // RFC 3339, or a date alone, which is its midnight in UTC.
 std::optional<Time> parse_time(std::string_view text);
 // A time, or a duration that means so long from now.
-std::optional<Time> parse_coming(std::string_view text);
+std::optional<Time> parse_coming(std::string_view text, Time now);
 // RFC 3339 in UTC with milliseconds.
 std::string format_time(Time time);
 
@@ -41,6 +41,7 @@ std::optional<std::string> from_base64(std::string_view text);
 
 // Length of the UTF-8 character at the front of `text`, which is not empty; zero: not UTF-8.
 std::size_t utf8_length(std::string_view text);
+bool is_utf8(std::string_view text);
 // How many columns a terminal needs, one per character.
 std::size_t display_width(std::string_view text);
 
@@ -50,7 +51,5 @@ std::string printable(std::string_view text);
 
 // At most so many columns, the last an ellipsis when something is missing; zero: everything.
 std::string cut(std::string_view text, std::size_t width);
-// The last line of an error, which says most, for a narrow column.
-std::string short_error(std::string_view error);
 
 }  // namespace once::cli

@@ -120,8 +120,9 @@ class Waiting {
     const std::string why = outcome.why().empty() ? "" : ": " + outcome.why();
     if (outcome.kind() != Outcome::Kind::unknown) {
       return {.code = Code::failed,
-              .message =
-                  fmt::format("{} will not be completed in queue {}{}", options_.id, queue, why)};
+              .message = fmt::format("{0} will not be completed in queue {1}{2}; once inspect {0} "
+                                     "tells its story",
+                                     options_.id, queue, why)};
     }
     return {.code = Code::outcome_unknown,
             .message = fmt::format(

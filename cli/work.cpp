@@ -6,6 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/patience.h"
+#include "cli/program_voice.h"
 #include "cli/queue_definition.h"
 #include "cli/session.h"
 #include "cli/values.h"
@@ -17,8 +19,9 @@ namespace {
 struct Options {
   std::string queue{};
   QueueOptions definition{};
-  std::optional<std::uint64_t> concurrency{}, metrics_port{};
-  std::optional<std::string> worker{}, probe{};
+  std::optional<std::uint64_t> concurrency{};
+  MetricsOptions metrics{};
+  std::optional<std::string> worker{}, probe{}, log_dir{};
   std::optional<Duration> grace{};
   bool until_empty = false;
 };
@@ -69,20 +72,28 @@ int work(Session& session, const Options& options) {
   if (!given) given = options.definition.any_changeable();
   if (given && !options.definition.delivers()) {
     return session.usage(fmt::format(
-        "{} describes a queue that work makes: give --topic or --stream too, or leave it out",
-        *given));
+        "{0} describes a queue that work makes: give --topic or --stream too, or leave it out; "
+        "nothing was claimed. For a queue that exists: once queue set {1} {0} VALUE",
+        *given, options.queue));
   }
   if (options.probe && options.probe->empty()) {
     return session.usage("--probe takes a command for /bin/sh; it is empty");
   }
   auto queue = queue_from(options.queue, options.definition);
   if (!queue) return session.fail(queue.error());
+  if (options.log_dir && options.log_dir->empty()) {
+    return session.usage("--log-dir takes a folder; it is empty");
+  }
+  auto voices = ProgramVoices::open(session, options.log_dir.value_or(""));
+  if (!voices) return session.fail(voices.error());
   std::error_code error;
   const Program program{.command = session.program,
                         .probe = options.probe.value_or(""),
                         .grace = options.grace.value_or(Program{}.grace),
                         .guard = std::filesystem::read_symlink("/proc/self/exe", error).string(),
-                        .store = session.absolute_url()};
+                        .store = session.absolute_url(),
+                        .listener = [&](const ProgramRun& run) { return (*voices)->listen(run); },
+                        .adopts_orphans = true};
   std::unique_ptr<MetricsPort> port;  // none: not asked for
   const WorkerOptions worker_options{
       .concurrency = static_cast<int>(options.concurrency.value_or(1)),
@@ -99,23 +110,29 @@ int work(Session& session, const Options& options) {
   }
 
   Signals signals;
-  auto opened = open_port(session, options.metrics_port);
+  auto opened = open_port(session, options.metrics);
   if (!opened) return session.fail(opened.error());
   port = std::move(*opened);
   const bool adds = options.definition.delivers();
-  auto zone = open_patiently(session, signals, adds ? Missing::create : Missing::refuse);
-  if (!zone) return session.fail(zone.error());
+  Patience patience(session, signals,
+                    options.until_empty ? Patience::For::until_empty : Patience::For::service);
+  const Missing missing = !adds                 ? Missing::refuse
+                          : options.until_empty ? Missing::create_file
+                                                : Missing::create_file_or_await;
+  auto zone = patience.find([&] { return session.open(missing, Stays::longer); });
+  if (!zone) return patience.ended(zone.error());
   if (adds) {
-    auto added = add_queue(*zone, std::move(*queue), options.definition.from);
-    if (!added) return session.fail(added.error());
+    // A stream of others (--stream) may be missing.
+    auto added = patience.find([&] { return add_queue(*zone, *queue, options.definition.from); });
+    if (!added) return patience.ended(added.error());
     if (!added->existed) {
       session.hint(fmt::format("queue {} takes {}: {} found in {}", options.queue,
                                added->queue.topic, counted(added->found, "task"),
                                source_text(added->queue)));
     }
   }
-  auto worker = zone->worker(options.queue, program, worker_options);
-  if (!worker) return session.fail(worker.error());
+  auto worker = patience([&] { return zone->worker(options.queue, program, worker_options); });
+  if (!worker) return patience.ended(worker.error());
   session.hint(
       fmt::format("working on queue {}, {} at a time", options.queue,
                   counted(static_cast<std::uint64_t>(worker_options.concurrency), "task")));
@@ -137,8 +154,7 @@ int work(Session& session, const Options& options) {
   auto done =
       options.until_empty ? worker->run_until_empty(stopper.drain()) : worker->run(stopper.drain());
   if (!done) return session.fail(done.error());
-  if (options.until_empty) hint_at_leftovers(session, *zone, options.queue);
-  return kDone;
+  return options.until_empty ? end_of_queue(session, worker->metrics(), options.queue) : kDone;
 }
 
 }  // namespace
@@ -150,13 +166,17 @@ void add_work(CLI::App& root, Session& session) {
   add_number(*app, "--concurrency", options->concurrency, "Programs at once (1)", 1, 4096);
   add_text(*app, "--worker", options->worker, "NAME", "This worker's name (host and process id)");
   add_flag(*app, "--until-empty", options->until_empty,
-           "End when every task of the queue is settled, later retries included");
+           "End when every task of the queue is settled, later retries included;\n"
+           "exit 1 if a task that this worker ran ended dead or in doubt");
   add_duration(*app, "--grace", options->grace,
                "Between SIGTERM and SIGKILL when a program must end (10s)", Duration{0});
   add_text(*app, "--probe", options->probe, "CMD",
            "Asked by /bin/sh, with the same input and environment, whether a task in\n"
            "doubt happened: exit 0 yes, 1 no, other unknown (--in-doubt probe)");
-  add_metrics_port(*app, options->metrics_port);
+  add_text(*app, "--log-dir", options->log_dir, "DIR",
+           "Keep all that programs write, one file per attempt:\n"
+           "QUEUE.ID.ATTEMPT.log");
+  add_metrics_port(*app, options->metrics);
   add_fixed_options(*app, options->definition);
   add_changeable_options(*app, options->definition);
   add_example(
@@ -166,7 +186,7 @@ void add_work(CLI::App& root, Session& session) {
       "\n"
       "The program gets the body on standard input and ONCE_ID, ONCE_KEY, ONCE_TOPIC,\n"
       "ONCE_QUEUE, ONCE_SEQUENCE, ONCE_ATTEMPT, ONCE_TOKEN, ONCE_IN_DOUBT,\n"
-      "ONCE_IDEMPOTENCY_KEY, ONCE_STORE, ONCE_BIN, ONCE_SOCKET (for once step),\n"
+      "ONCE_IDEMPOTENCY_KEY, ONCE_CLAIM, ONCE_STORE, ONCE_BIN, ONCE_SOCKET (for once step),\n"
       "ONCE_TASK_FILE (the task with its headers, as once log prints it) and ONCE_RESULT in\n"
       "its environment, ONCE_DEADLINE when the queue has a timeout, ONCE_RUN and ONCE_STEP\n"
       "when the task is a step of a workflow. Its result is what it writes to the file\n"
@@ -174,7 +194,14 @@ void add_work(CLI::App& root, Session& session) {
       "have happened; a signal, exit 129 to 192 and the timeout are no verdict (--in-doubt\n"
       "decides); any other exit is tried again.\n"
       "\n"
+      "Each line of its standard error is passed on, marked with the task and the attempt. On a\n"
+      "terminal, or with -v, each start and end is said too; -q says nothing. --json prints an\n"
+      "object per event on standard output: started, stderr, ended.\n"
+      "\n"
       "SIGTERM or SIGINT drains: running tasks finish. A second one ends them.\n"
+      "\n"
+      "A worker that starts while the store does not answer waits for it, and with --stream\n"
+      "for a stream that is not there yet. --until-empty waits for the store only.\n"
       "\n"
       "Example:\n"
       "  once work billing --topic 'orders.>' --concurrency 4 -- ./bill --currency EUR");

@@ -9,41 +9,63 @@
 namespace once::cli {
 namespace {
 
-// At once, because who asked for any free port waits for it.
-void tell_port(Session& session, std::uint16_t port) {
+// At once, because a caller that asked for any free port waits for it.
+void tell_port(Session& session, HttpAddress address, std::uint16_t port) {
+  address.port = port;
   if (session.json) {
-    session.out.line(JsonLine{}.number("metrics_port", port).str());
+    session.out.line(
+        JsonLine{}.number("metrics_port", port).text("metrics_address", address.text()).str());
     session.out.flush();
   } else {
-    session.hint(fmt::format("metrics on http://127.0.0.1:{0}/metrics, health on /healthz", port));
+    session.hint(fmt::format("metrics on http://{}/metrics, health on /healthz", address.text()));
   }
+}
+
+// HOST:PORT or [HOST]:PORT; nullopt for anything else.
+std::optional<HttpAddress> address_from(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return {};
+  std::string_view host = text.substr(0, colon);
+  const auto port = parse_number(text.substr(colon + 1));
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return {};
+  }
+  if (host.empty() || !port || *port > 65535) return {};
+  return HttpAddress{std::string(host), static_cast<std::uint16_t>(*port)};
 }
 
 }  // namespace
 
-Result<Zone> open_patiently(const Session& session, Signals& signals, Missing missing) {
-  constexpr Duration kAway{1'000};
-  for (bool told = false;; told = true) {
-    auto zone = session.open(missing, Stays::longer);
-    if (zone || !away(zone.error())) return zone;
-    if (!told) session.hint(zone.error().message + "; trying again until it answers");
-    if (signals.wait(kAway)) return zone;
+Result<std::unique_ptr<MetricsPort>> open_port(Session& session, const MetricsOptions& asked) {
+  if (!asked.port && !asked.address) return std::unique_ptr<MetricsPort>{};
+  HttpAddress address{.port = static_cast<std::uint16_t>(asked.port.value_or(0))};
+  if (asked.port && asked.address) {
+    return Error{.code = Code::invalid_input,
+                 .message = "give one of --metrics and --metrics-port; nothing was claimed"};
   }
-}
-
-Result<std::unique_ptr<MetricsPort>> open_port(Session& session,
-                                               const std::optional<std::uint64_t>& asked) {
-  if (!asked) return std::unique_ptr<MetricsPort>{};
-  auto port = MetricsPort::open(static_cast<std::uint16_t>(*asked));
-  if (port) tell_port(session, (*port)->port());
+  if (asked.address) {
+    const auto given = address_from(*asked.address);
+    if (!given) {
+      return Error{.code = Code::invalid_input,
+                   .message = fmt::format("--metrics takes HOST:PORT such as 0.0.0.0:9090 or "
+                                          "[::1]:9090, not \"{}\"; nothing was claimed",
+                                          *asked.address)};
+    }
+    address = *given;
+  }
+  auto port = MetricsPort::open(address);
+  if (port) tell_port(session, address, (*port)->port());
   return port;
 }
 
-void add_metrics_port(CLI::App& app, std::optional<std::uint64_t>& to) {
-  add_number(app, "--metrics-port", to,
-             "Serve /metrics (Prometheus) and /healthz on this port of the\n"
-             "loopback; 0: any free one, which is said",
-             0, 65535);
+void add_metrics_port(CLI::App& app, MetricsOptions& to) {
+  add_text(app, "--metrics", to.address, "HOST:PORT",
+           "Serve /metrics (Prometheus) and /healthz there, such as 0.0.0.0:9090;\n"
+           "anybody who reaches that address can read them");
+  add_number(app, "--metrics-port", to.port,
+             "The same on this port of the loopback; 0: any free one, which is said", 0, 65535);
 }
 
 std::function<void(const std::optional<Error>&)> tell_store(
@@ -76,19 +98,17 @@ Stopper::~Stopper() {
   signals_.wake();
 }
 
-void hint_at_leftovers(const Session& session, const Zone& zone, std::string_view name) {
-  const auto status = zone.status();
-  if (!status) return;
-  for (const QueueStatus& queue : status->queues) {
-    if (queue.queue.name != name) continue;
-    if (const auto held = queue.tasks.at(State::in_doubt); held > 0) {
-      session.hint(
-          fmt::format("{} held in doubt: once doubt list --queue {}", counted(held, "task"), name));
-    }
-    if (const auto dead = queue.tasks.at(State::dead); dead > 0) {
-      session.hint(fmt::format("{} dead: once dead list --queue {}", counted(dead, "task"), name));
-    }
-  }
+int end_of_queue(Session& session, const WorkerMetrics& worker, std::string_view queue) {
+  std::string ended;
+  const auto add = [&](std::uint64_t count, std::string_view how, std::string_view command) {
+    if (count == 0) return;
+    ended += fmt::format("{}{} ended {} (once {} list --queue {})", ended.empty() ? "" : ", ",
+                         counted(count, "task"), how, command, queue);
+  };
+  add(worker.dead, "dead", "dead");
+  add(worker.in_doubt, "in doubt", "doubt");
+  if (ended.empty()) return kDone;
+  return session.fail({.code = Code::failed, .message = fmt::format("queue {}: {}", queue, ended)});
 }
 
 }  // namespace once::cli

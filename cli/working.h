@@ -1,5 +1,5 @@
-// What commands that stay share, `work` and `flow work`: a store that may be away when they begin,
-// signals that make them end, a port for their metrics.
+// What commands that stay share, `work` and `flow work`: signals that make them end, a port for their
+// metrics. patience.h waits for the store when they start.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,14 @@
 
 namespace once::cli {
 
-// A store that is away is waited for, until a signal comes; that is the answer then.
-Result<Zone> open_patiently(const Session& session, Signals& signals, Missing missing);
+struct MetricsOptions {
+  std::optional<std::uint64_t> port{};   // --metrics-port
+  std::optional<std::string> address{};  // --metrics
+};
 
 // Opens the port if one is asked for, and tells which it is; none: not asked for.
-Result<std::unique_ptr<MetricsPort>> open_port(Session& session,
-                                               const std::optional<std::uint64_t>& asked);
-void add_metrics_port(CLI::App& app, std::optional<std::uint64_t>& to);
+Result<std::unique_ptr<MetricsPort>> open_port(Session& session, const MetricsOptions& asked);
+void add_metrics_port(CLI::App& app, MetricsOptions& to);
 
 // What a worker hears of its store, for people and for the port. The pointer outlives the worker.
 std::function<void(const std::optional<Error>&)> tell_store(
@@ -42,7 +43,7 @@ class Stopper {
   std::jthread thread_;  // last: it uses the others
 };
 
-// What a person has to look at in a queue, now that no worker will.
-void hint_at_leftovers(const Session& session, const Zone& zone, std::string_view queue);
+// The exit status of a worker whose queue is empty: kFailed if tasks ended dead or in doubt.
+int end_of_queue(Session& session, const WorkerMetrics& worker, std::string_view queue);
 
 }  // namespace once::cli

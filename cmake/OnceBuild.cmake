@@ -116,19 +116,21 @@ function(once_benchmarks)
                                            benchmark::benchmark_main)
 endfunction()
 
-# once_fuzzers(FOLDER): one executable per FOLDER/*_fuzz.cpp. libFuzzer drives it in a fuzz build; in
-# any other, replay.cpp feeds it the corpus and random inputs of a fixed seed, as a test.
+# once_fuzzers(FOLDER): one executable per FOLDER/*_fuzz.cpp, of the pure boxes alone. libFuzzer drives
+# it in a fuzz build. In any other build replay.cpp feeds it the corpus and random inputs of a fixed
+# seed, as a test.
 function(once_fuzzers folder)
   cmake_path(ABSOLUTE_PATH folder)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cpp)
-  get_property(boxes GLOBAL PROPERTY ONCE_BOXES)
+  add_custom_target(fuzzers)
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM target)
     string(REGEX REPLACE "_fuzz$" "" name ${target})
     add_executable(${target} ${source})
-    target_link_libraries(${target} PRIVATE ${boxes} once_flags)
+    target_link_libraries(${target} PRIVATE once_core once_encoding once_flags)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                ${PROJECT_BINARY_DIR}/fuzzers)
+    add_dependencies(fuzzers ${target})
     if(ONCE_BUILD_FUZZ)
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
     else()

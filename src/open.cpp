@@ -20,7 +20,8 @@ Result<store::NatsOptions> nats_options(const std::string& scheme, std::string_v
                                         const OpenOptions& options) {
   if (!rest.starts_with("//"))
     return Error{.code = Code::invalid_input,
-                 .message = "a NATS store is " + scheme + "://HOST:PORT[,HOST:PORT...][/ZONE]"};
+                 .message = "the address of a NATS store is written " + scheme +
+                            "://HOST:PORT[,HOST:PORT...][/ZONE]; nothing was done"};
   rest.remove_prefix(2);
   // Addresses are seen in process lists, logs and programs. What stands there is not repeated.
   if (rest.find('@') != std::string_view::npos)
@@ -102,7 +103,8 @@ Result<Named> named_by(std::string_view url) {
       return Named{.scheme = scheme, .rest = url.substr(colon + 1)};
     return Error{.code = Code::invalid_input,
                  .message = "no store is called '" + scheme +
-                            ":'; use sqlite:PATH, a plain path, or memory: in tests"};
+                            ":'; use a path, sqlite:PATH, nats://HOST:PORT[/ZONE] or tls://"
+                            "HOST:PORT[/ZONE]"};
   }
   if (path.empty())
     return Error{.code = Code::invalid_input,
@@ -117,8 +119,10 @@ Result<std::unique_ptr<store::Store>> open_store(std::string_view url, const Ope
   if (!named) return named.error();
   if (named->scheme == "memory") return store::open_memory(options.clock);
   if (named->scheme != "sqlite") return open_nats(named->scheme, named->rest, options);
-  return store::open_sqlite(
-      {.path = std::string(named->rest), .create = options.create, .clock = options.clock});
+  return store::open_sqlite({.path = std::string(named->rest),
+                             .create = options.create,
+                             .clock = options.clock,
+                             .as_it_is = options.as_it_is});
 }
 
 Result<std::unique_ptr<Yardstick>> open_yardstick(std::string_view url,

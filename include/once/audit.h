@@ -75,16 +75,18 @@ struct AuditLine {
 // What nothing explains.
 struct Discrepancy {
   enum class Kind {
-    missing,      // a sequence was given out, and its task is gone though nobody forgot it
-    overlooked,   // done with in the feed, and not in the ledger
-    stray,        // in the ledger, and not in the log
-    inconsistent  // a record that contradicts itself
+    missing,       // a sequence was given out, and its task is gone though nobody forgot it
+    overlooked,    // done with in the feed, and not in the ledger
+    stray,         // in the ledger, and not in the log
+    inconsistent,  // a record that contradicts itself
+    damaged        // a counter, an index, a column or a digest that contradicts what it is about
   };
   Kind kind{};
   std::string queue{};
   std::uint64_t sequence{};  // zero: none
   std::string task{};        // its id or key, where it is known
   std::string what{};        // for a person
+  std::string harm{};        // damaged: what can come of it
 };
 std::string_view to_string(Discrepancy::Kind kind);
 
@@ -100,6 +102,7 @@ struct AuditOptions {
   std::string queue{};                              // empty: every queue, and what is unrouted
   std::optional<Time> since{};                      // periods from the one of this moment on
   std::size_t discrepancies = 1000;                 // listed at most
+  bool deep = false;                                // verify every digest and every index
   std::function<void(double fraction)> progress{};  // now and then
 };
 

@@ -33,6 +33,7 @@ struct FlowInfo {
   std::uint32_t version{};
   std::size_t steps{};
   std::string idempotency_key{};  // a template; empty: the digest of the input
+  KeyFormat key_format = KeyFormat::plain;
 };
 
 // A definition as it is drawn: every step comes after those it depends on.
@@ -125,16 +126,26 @@ struct RunEvent {
   By by{};  // retried: who said so, and why; while the log has it
 };
 
+// The signal of a name that counts: the first in the log, which takes no other of that name.
+struct FirstSignal {
+  std::string id{};
+  std::uint64_t sequence{};
+  Time at{};
+  std::string by{};  // who sent it; empty: not known any more
+};
+
 struct Signalled {
-  Receipt receipt{};
-  std::string
-      counts{};  // the id of the signal of that name that counts, as far as is known: the first
+  bool counts{};      // false: another signal of that name was first, and nothing was added
+  Receipt receipt{};  // counts: of this signal
+  FirstSignal first{};
 };
 
 struct Approved {
-  bool approved{};   // what stands now
-  bool duplicate{};  // it stood before
-  std::string by{};  // who said so first
+  bool approved{};           // what stands now
+  bool duplicate{};          // it stood before
+  std::string by{};          // who said so first
+  std::uint64_t sequence{};  // of that verdict
+  Time at{};
 };
 
 struct RunnerOptions {
@@ -181,6 +192,9 @@ class Flows {
   // A version, once added, never changes: another definition under it is conflicting_duplicate.
   Result<FlowAdded> add(std::string_view json);
   Result<FlowAdded> add(const Workflow& workflow);
+  // The workflow is not listed and not started any more. Runs that began stay as they are, and go on;
+  // added again, it is there again.
+  Result<void> remove(std::string_view name, std::uint32_t version);
   Result<std::vector<FlowInfo>> list() const;
   Result<FlowView> definition(std::string_view name, std::uint32_t version = 0) const;  // 0: newest
 
@@ -197,9 +211,10 @@ class Flows {
   // Blocks until the run has ended; Code::timed_out.
   Result<RunView> wait(std::string_view run, Duration limit) const;
 
-  // Idempotent by id: the same again is a duplicate, another body under it conflicting_duplicate.
+  // Idempotent by name and id: the same again is a duplicate, another body under them is
+  // conflicting_duplicate. A run that ended before the signal came is wrong_state.
   Result<Signalled> signal(std::string_view run, std::string_view name, const Body& body,
-                           std::string_view id);
+                           std::string_view id, const By& by = {});
   // The first verdict stands; the other one is conflicting_duplicate.
   Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
   // Nothing more is begun, and what runs is told to stop. A run that failed is closed: its record ages.

@@ -28,7 +28,8 @@ struct StepExit {
 // remembers its standard output when it exits 0; on any later attempt writes that to standard output
 // instead. The command inherits standard input, error and the environment, in which
 // $ONCE_IDEMPOTENCY_KEY is the step's own and $ONCE_STEP_NAME its name; its output is passed on as it
-// comes, and the first MiB of it is remembered. It gets the SIGINT, SIGTERM, SIGHUP and SIGQUIT that
+// comes. If the output is above the queue's max_result, it is not remembered, the step is not run again,
+// and the task is held in doubt (125). The command gets the SIGINT, SIGTERM, SIGHUP and SIGQUIT that
 // come here, and dies with this process.
 //
 // Exit 74, 129 to 192 and death by a signal (128 + its number) are no verdict: the step is in doubt.

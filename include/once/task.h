@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ using Time = std::chrono::sys_time<Duration>;
 Result<Duration> duration_from(std::string_view text);
 std::string duration_text(Duration duration);
 
-// JSON text (by default `null`) or bytes that Once does not look into.
+// JSON text (by default `null`) or bytes that Once does not look into. Copies share the text.
 class Body {
  public:
   Body() = default;
@@ -30,16 +31,20 @@ class Body {
   static Result<Body> json(std::string_view text);
   static Body bytes(std::string bytes);
 
-  std::string_view text() const { return text_; }  // as given, not canonical
+  std::string_view text() const {  // as given, not canonical
+    return text_ ? std::string_view(*text_) : std::string_view("null");
+  }
   bool is_json() const { return json_; }
   // The value at a dot path (`order.lines.0.sku`): a string as it is, anything else as JSON.
   Result<std::string> at(std::string_view dot_path) const;
 
-  friend bool operator==(const Body&, const Body&) = default;
+  friend bool operator==(const Body& left, const Body& right) {
+    return left.json_ == right.json_ && left.text() == right.text();
+  }
 
  private:
   friend struct StoredBody;
-  std::string text_ = "null";
+  std::shared_ptr<const std::string> text_{};  // null: `null`
   bool json_ = true;
 };
 
@@ -78,19 +83,29 @@ std::optional<InDoubt> in_doubt_from(std::string_view name);
 // What a later task with a known key and other content is.
 enum class SameKey { duplicate, ignore };
 
+// How the values of a key template become a key. A queue keeps the format that it was made with.
+enum class KeyFormat {
+  plain,    // as people write them: 17 and "17" are 17; a missing, null or empty value is no key
+  escaped,  // of version 0.1: 17 is =17, strings are percent-escaped
+};
+std::string_view to_string(KeyFormat format);
+std::optional<KeyFormat> key_format_from(std::string_view name);
+
 // A named, durable subscription of a topic filter (`*` one token, `>` the rest, as in NATS).
 struct Queue {
   std::string name{};
   std::string topic{};
-  std::string key{};                // template such as `{order.id}:{$topic}`; empty: the task id
-  Duration lease{30'000};           // renewed at a third of it while a handler runs
-  Duration timeout{};               // of one attempt; zero: none
-  int attempts{};                   // zero: one more than there are backoff values
-  std::vector<Duration> backoff{};  // empty: 30 s, 2 m, 5 m; the last value repeats
+  std::string key{};  // template such as `{order.id}:{$topic}`; empty: the task id
+  KeyFormat key_format = KeyFormat::plain;  // of the template
+  Duration lease{30'000};                   // renewed at a third of it while a handler runs
+  Duration timeout{};                       // of one attempt; zero: none
+  int attempts{};                           // zero: one more than there are backoff values
+  std::vector<Duration> backoff{};          // empty: 30 s, 2 m, 5 m; the last value repeats
   InDoubt in_doubt = InDoubt::retry;
   SameKey same_key = SameKey::duplicate;
   int max_running{};                    // across all workers; zero: no limit
   int window{};                         // claimed ahead of free handlers, per worker
+  std::uint64_t max_result{};           // bytes of a task's or a step's result; zero: 16 MiB
   std::optional<std::uint64_t> from{};  // first sequence; none: the log's beginning
   bool paused = false;                  // nothing is claimed until it is resumed
   // The stream of others' that it takes its tasks from, as far as their subjects match the topic;

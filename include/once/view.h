@@ -78,18 +78,21 @@ struct AttemptView {
       outcome{};  // running completed failed dead lost timed_out unknown interrupted released
   bool in_doubt{};
   std::string error{};
+  std::string log{};  // the last 16 KiB that its program wrote to stderr
 };
 
 struct StepView {
   std::string step{};
-  std::string state{};   // running done in_doubt again (to be run again, a person said)
+  std::string state{};   // running done failed in_doubt again (to be run again, a person said)
   std::string policy{};  // when it is cut off: retry hold probe
   int runs{};            // how often it was begun
   int attempt{};         // that began or finished it last
   Time started_at{};
   std::optional<Time> ended_at{};
   std::optional<Body> result{};  // done
-  bool result_cut{};
+  bool result_cut{};             // the result is not whole: an older Once kept its first MiB only
+  int failed{};                  // the attempt of its last try that failed; zero: none did
+  std::string error{};           // of that try
 };
 
 // What a person, a probe or the policy did to the task.
@@ -114,7 +117,7 @@ struct QueueView {
   std::uint64_t deeds_dropped{};     // older ones the record no longer holds
   std::uint64_t attempts_dropped{};  // older ones the record no longer holds
   std::optional<Body> result{};
-  bool result_cut{};  // it was longer than what is kept
+  bool result_cut{};  // the result is not whole: an older Once kept its first MiB only
   std::string error{};
   std::string next{};  // one line for a person: what happens next
 };

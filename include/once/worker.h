@@ -109,8 +109,8 @@ class Context {
   // That it begins is recorded before it runs, so that a step which is cut off is known to be in
   // doubt, and its policy decides: retry, hold, or the queue's (where `steps` means hold). When `f`
   // throws a std::exception, nothing happened, and the next attempt runs it again. A name can be used once per
-  // attempt. A result above 1 MiB is not remembered: a later attempt that asks for it fails. Throws
-  // AttemptOver, or Failure when the intent could not be recorded.
+  // attempt. If the result is above the queue's max_result, the step has happened and is not run again:
+  // the task is held in doubt. Throws AttemptOver, or Failure when the intent could not be recorded.
   template <class F>
   auto step(std::string_view name, F&& f, std::optional<InDoubt> policy = {}) const
       -> std::invoke_result_t<F&> {
@@ -146,7 +146,7 @@ class Context {
   // `asked`: the probe says that it did not happen.
   StepGate gate(std::string_view name, std::optional<InDoubt> policy, bool asked) const;
   void end_step(std::string_view name, std::string result) const;
-  void fail_step(std::string_view name) const;
+  void fail_step(std::string_view name, std::string_view why) const;
   [[noreturn]] void hold_step(std::string_view name, std::string why) const;
 
   template <class T, class P>
@@ -188,8 +188,8 @@ class Context {
   auto run_step(std::string_view name, F& f) const {
     try {
       return f();
-    } catch (const std::exception&) {
-      fail_step(name);
+    } catch (const std::exception& error) {
+      fail_step(name, error.what());
       throw;
     }
   }
@@ -212,6 +212,29 @@ struct WorkerOptions {
   std::function<void(std::string_view id)> on_fenced{};
 };
 
+// Hears what one run of a program writes, as it is read, on the thread that runs it: a call that
+// blocks holds the program up. Must not throw.
+class ProgramListener {
+ public:
+  virtual ~ProgramListener() = default;
+  virtual void output(std::string_view bytes) = 0;  // of its standard output
+  virtual void errors(std::string_view bytes) = 0;  // of its standard error
+  struct End {
+    Outcome::Kind verdict{};
+    std::string how{};  // "exit 3", "killed by SIGKILL"; nothing of what the program wrote
+    Duration took{};
+  };
+  virtual void ended(const End& end) = 0;  // the last call
+};
+
+// What a listener is told of the run that it will hear.
+struct ProgramRun {
+  const Task& task;
+  std::string_view queue{};
+  int attempt{};
+  bool probe = false;
+};
+
 // A program run per task: body on standard input, `ONCE_...` in its environment, the result from
 // the file $ONCE_RESULT or its standard output, the verdict from its exit status.
 struct Program {
@@ -222,6 +245,11 @@ struct Program {
   Duration grace{10'000};  // between SIGTERM and SIGKILL
   std::string guard{};     // executable that calls guard_main(); see there
   std::string store{};     // $ONCE_STORE for the program; holds no secret
+  // Asked before each run; may be empty, and may return null. Called on many threads at once.
+  std::function<std::unique_ptr<ProgramListener>(const ProgramRun&)> listener{};
+  // This process runs programs and nothing else. When a guard is killed, the worker adopts and ends
+  // what the guard had below it. No effect if this process has children of its own, or is process 1.
+  bool adopts_orphans = false;
 };
 
 // The body of the small process between a worker and its program. It ends the program's whole

@@ -136,8 +136,8 @@ class Zone {
   std::shared_ptr<Impl> impl_;  // shared with the workers made from it
 };
 
-// The key that a template such as `{order.id}:{$topic}` gives for a task; see Queue::key. A missing
-// path is an error that names it.
+// The key that a template such as `{order.id}:{$topic}` gives for a task, in KeyFormat::escaped. An id
+// that is made by it stays the same in every version of Once. A missing path is an error that names it.
 Result<std::string> key_from(std::string_view key_template, const Task& task);
 
 }  // namespace once::inline v1

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "encoding/json.h"
+#include "encoding/key_template.h"
 #include "encoding/step_headers.h"
 #include "engine/flow_book.h"
 #include "engine/task_row.h"
@@ -14,10 +16,13 @@
 namespace once::inline v1 {
 
 std::string this_person() {
-  const passwd* const user = getpwuid(geteuid());
+  passwd user{};
+  passwd* found = nullptr;  // null: nobody has this number
+  std::array<char, 16384> texts{};
+  getpwuid_r(geteuid(), &user, texts.data(), texts.size(), &found);
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  return (user ? std::string(user->pw_name) : std::to_string(geteuid())) + "@" + host;
+  return (found ? std::string(found->pw_name) : std::to_string(geteuid())) + "@" + host;
 }
 
 namespace {
@@ -110,8 +115,10 @@ class Control {
                               " can't be retried: " + target->row.stored->record.reason +
                               ". Publish it anew under an id and key of its own, or drop it."};
     if (auto heard = check_run(*target); !heard) return heard;
-    if (order.kind == core::Order::Kind::complete_step)
+    if (order.kind == core::Order::Kind::complete_step) {
       if (auto known = check_step(*target, order.step); !known) return known;
+      if (auto fits = core::check_result(target->queue, order.result); !fits) return fits;
+    }
     order.nonce = nonce();
     order.claims = target->row.stored->record.claims;
     order.at = zone_.store->wall();
@@ -257,6 +264,7 @@ Result<void> Zone::complete(std::string_view id, std::string_view queue, Body re
   const Control control(*impl_, id, queue, by);
   auto target = control.find();
   if (!target) return target.error();
+  if (auto fits = core::check_result(target->queue, result); !fits) return fits;
   return control.change(*target,
                         core::Resolve{.nonce = control.nonce(),
                                       .result = std::move(result),
@@ -278,20 +286,42 @@ Result<State> Zone::cancel(std::string_view id, std::string_view queue, const By
   return Control(*impl_, id, queue, by).cancel();
 }
 
+namespace {
+
+// Whether content is compared says which values such a key refuses.
+Result<void> keeps_keys(const Queue& now, const Queue& next) {
+  if (now.same_key == next.same_key || now.key_format == KeyFormat::escaped) return {};
+  const auto key = encoding::KeyTemplate::of(now);
+  if (!key) return key.error();
+  if (key->one_value()) return {};
+  return Error{.code = Code::queue_mismatch,
+               .message = "the key of queue '" + now.name +
+                          "' has several values, so its same-key rule is fixed; nothing was "
+                          "changed. A queue of another name can have another rule."};
+}
+
+}  // namespace
+
 Result<Queue> Zone::change(std::string_view name, const std::function<void(Queue&)>& edit) {
   while (true) {
     auto now = impl_->queue(name);
     if (!now) return now.error();
     Queue next = *now;
     edit(next);
-    if (next == *now) return next;
-    if (auto ok = core::check_queue(next); !ok) return ok.error();
+    if (auto ok = core::check_queue(next); next != *now && !ok) {
+      Error error = ok.error();
+      error.message += "; nothing was changed";
+      return error;
+    }
     if (now->name != next.name || now->topic != next.topic || now->key != next.key ||
-        now->from != next.from || now->stream != next.stream || now->ledger != next.ledger)
+        now->key_format != next.key_format || now->from != next.from ||
+        now->stream != next.stream || now->ledger != next.ledger)
       return Error{.code = Code::queue_mismatch,
                    .message = "the topic, key, start and stream of queue '" + now->name +
                               "' are fixed; nothing was changed. A queue of another name can have "
                               "others."};
+    if (auto ok = keeps_keys(*now, next); !ok) return ok.error();
+    // Also where nothing changes: the store may have to finish a change that was cut off.
     auto written = impl_->store->set_queue(next, *now);
     if (!written) return written.error();
     if (*written) return next;

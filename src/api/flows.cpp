@@ -111,6 +111,10 @@ Result<FlowAdded> Flows::add(const Workflow& workflow) {
   return add(*json);
 }
 
+Result<void> Flows::remove(std::string_view name, std::uint32_t version) {
+  return impl_->book.remove(name, version);
+}
+
 Result<std::vector<FlowInfo>> Flows::list() const {
   auto all = impl_->book.definitions();
   if (!all) return all.error();
@@ -119,7 +123,8 @@ Result<std::vector<FlowInfo>> Flows::list() const {
     answer.push_back({.workflow = each->name,
                       .version = each->version,
                       .steps = each->steps.size(),
-                      .idempotency_key = each->key});
+                      .idempotency_key = each->key,
+                      .key_format = each->key_format});
   return answer;
 }
 
@@ -154,8 +159,8 @@ Result<Started> Flows::start(std::string_view name, const Body& input, StartOpti
 }
 
 Result<Signalled> Flows::signal(std::string_view run, std::string_view name, const Body& body,
-                                std::string_view id) {
-  return impl_->control.signal(run, name, body, id);
+                                std::string_view id, const By& by) {
+  return impl_->control.signal(run, name, body, id, named(by));
 }
 
 Result<Approved> Flows::approve(std::string_view run, std::string_view step, bool yes,

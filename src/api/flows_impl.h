@@ -19,7 +19,7 @@ struct Flows::Impl {
         book(*zone->store, *zone->scheduler),
         log(*zone->store, *zone->scheduler),
         starter(*zone->store, *zone->scheduler, book, log),
-        control(book, log),
+        control(*zone->store, book, log),
         gates(*zone->store, *zone->scheduler, book) {}
 
   Result<RunInfo> info(const core::RunState& state);

@@ -6,7 +6,6 @@
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "engine/scribe.h"
-#include "engine/settler.h"
 
 namespace once::inline v1 {
 
@@ -88,6 +87,9 @@ Result<Admission> Guard::claim(std::string_view key, Duration lease) {
     case core::Verdict::held: return Admission{.kind = Admission::Kind::held, .wait = left};
     case core::Verdict::not_due: return Admission{.kind = Admission::Kind::not_due, .wait = left};
     case core::Verdict::already_completed:
+      if (now.record.result_cut)
+        return Admission{.kind = Admission::Kind::completed,
+                         .why = "an older Once kept only the first MiB of its result"};
       return Admission{.kind = Admission::Kind::completed,
                        .result = now.record.result.value_or(Body{})};
     case core::Verdict::awaits_decision:
@@ -108,9 +110,9 @@ Result<State> Guard::renew(std::string_view key, std::uint64_t token, Duration l
 }
 
 Result<State> Guard::complete(std::string_view key, std::uint64_t token, Body result) {
+  if (auto fits = core::check_result(impl_->queue, result); !fits) return fits.error();
   return impl_->as_holder(key, token, [&](const core::Nonce& nonce) {
-    engine::Kept kept = engine::kept(result, false);
-    return core::Complete{.nonce = nonce, .result = std::move(kept.result), .result_cut = kept.cut};
+    return core::Complete{.nonce = nonce, .result = result};
   });
 }
 

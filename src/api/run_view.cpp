@@ -87,6 +87,7 @@ class EventList {
     for (const auto& [name, fact] : state.signals) {
       FlowEvent signal = event(FlowEvent::Kind::signal, {}, 0);
       signal.signal_id = fact.id;
+      signal.by_name = fact.by_name;
       signal.signal = name;
       add(signal, fact.sequence, fact.at, {}, fact.value, {});
     }

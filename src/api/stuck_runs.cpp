@@ -1,6 +1,7 @@
 #include "api/stuck_runs.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/names.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr std::size_t kPage = 1000;
 constexpr std::size_t kPageAlone = 20'000;  // a store may have to read all for each
 constexpr std::size_t kNamed = 3;
-constexpr Duration kLongEnough{std::chrono::minutes{10}};  // somebody may be at it until then
+constexpr std::uint32_t kAgainAndAgain = 3;  // attempts at an event
 
 class StuckRuns {
  public:
@@ -26,22 +27,62 @@ class StuckRuns {
     auto queues = zone_.store->queues();
     if (!queues) return queues.error();
     queues_ = std::move(*queues);
+    if (auto noted = note_events(); !noted) return noted.error();
+    if (auto read = each_row(core::kRunsLedger, State::waiting, kPageAlone,
+                             [&](const store::Row& row) { return look_at(row); });
+        !read)
+      return read.error();
+    return sort_out();
+  }
+
+  // Runs with the same trouble, and what it is in the first of them.
+  struct Group {
+    std::vector<std::string> runs{};
+    std::string why{};
+    void add(const std::string& run, const std::string& because = {}) {
+      if (runs.empty()) why = because;
+      runs.push_back(run);
+    }
+  };
+  std::size_t looked() const { return looked_; }
+  const Group& stuck() const { return stuck_; }
+  const Group& hopeless() const { return hopeless_; }
+  const Group& without_queue() const { return without_queue_; }
+  const Group& failing() const { return failing_; }
+
+ private:
+  struct Suspect {
+    std::string run{};
+    core::Revision revision{};
+    std::string why{};
+  };
+
+  Result<void> note_events() {
     for (const State state : {State::scheduled, State::waiting, State::running, State::retrying,
                               State::in_doubt, State::dead})
       if (auto read = each_row(core::kFlowQueue, state, kPage,
                                [&](const store::Row& row) { return note_event(row); });
           !read)
         return read.error();
-    return each_row(core::kRunsLedger, State::waiting, kPageAlone,
-                    [&](const store::Row& row) { return look_at(row); });
+    return {};
   }
 
-  std::size_t looked() const { return looked_; }
-  const std::vector<std::string>& stuck() const { return stuck_; }
-  const std::vector<std::string>& without_queue() const { return without_queue_; }
-  const std::string& why_without() const { return why_without_; }
+  // An event may have come between the look at events and the look at its run. Then it is open now, or
+  // the run's record has changed.
+  Result<void> sort_out() {
+    if (suspects_.empty()) return {};
+    if (auto noted = note_events(); !noted) return noted.error();
+    for (const Suspect& suspect : suspects_) {
+      const store::Address at{.queue = std::string(core::kRunsLedger), .key = suspect.run};
+      const auto stored = std::move(zone_.store->get(std::span(&at, 1)).front());
+      if (!stored) return stored.error();
+      if (open_.contains(suspect.run) || !*stored || (*stored)->revision != suspect.revision)
+        continue;
+      (suspect.why.empty() ? stuck_ : hopeless_).add(suspect.run, suspect.why);
+    }
+    return {};
+  }
 
- private:
   template <class Look>
   Result<void> each_row(std::string_view queue, State state, std::size_t page_size, Look look) {
     const bool there = std::any_of(queues_.begin(), queues_.end(),
@@ -61,29 +102,47 @@ class StuckRuns {
 
   // Its run's id is what comes before the first dot. A dead event is a finding of its own.
   Result<void> note_event(const store::Row& row) {
-    open_.insert(row.entry.id.substr(0, row.entry.id.find('.')));
+    std::string run = row.entry.id.substr(0, row.entry.id.find('.'));
+    if (row.stored && row.stored->record.state != State::dead &&
+        row.stored->record.claims >= kAgainAndAgain && !row.stored->record.error.empty())
+      errors_.emplace(run, row.stored->record.error);
+    open_.insert(std::move(run));
     return {};
   }
 
   Result<void> look_at(const store::Row& row) {
     ++looked_;
-    if (!row.stored || !row.stored->record.result ||
-        zone_.store->now() - row.stored->stamp < kLongEnough)
-      return {};
+    if (!row.stored || !row.stored->record.result) return {};
     auto state = encoding::decode_state(row.stored->record.result->text());
     if (!state) return state.error();
     auto definition = book_.definition(state->workflow, state->version);
-    if (!definition) return definition.error();
+    if (!definition && definition.error().code == Code::store_unavailable)
+      return definition.error();
+    if (!definition) {
+      failing_.add(row.key, definition.error().message);
+      return {};
+    }
     state = book_.with_judged_outputs(**definition, std::move(*state));
     if (!state) return state.error();
-    if (open_.contains(row.key)) return look_for_queues(**definition, *state);
-    auto moves = moved_by_steps(**definition, *state);
+    if (open_.contains(row.key)) return look_at_events(**definition, *state);
+    Suspect suspect{.run = row.key, .revision = row.stored->revision};
+    auto moves = moved_by_steps(**definition, *state, suspect.why);
     if (!moves) return moves.error();
-    if (!*moves) stuck_.push_back(row.key);
+    if (!*moves) suspects_.push_back(std::move(suspect));
     return {};
   }
 
-  Result<bool> moved_by_steps(const core::FlowDefinition& definition, const core::RunState& state) {
+  Result<void> look_at_events(const core::FlowDefinition& definition, const core::RunState& state) {
+    const auto error = errors_.find(state.run);
+    auto waits = looks_for_queues(definition, state);
+    if (!waits) return waits.error();
+    if (!*waits && error != errors_.end()) failing_.add(state.run, error->second);
+    return {};
+  }
+
+  // `why`: what keeps a step from running again.
+  Result<bool> moved_by_steps(const core::FlowDefinition& definition, const core::RunState& state,
+                              std::string& why) {
     const core::RunStanding standing = core::stand(definition, state, encoding::judge());
     for (std::size_t i = 0; i < definition.steps.size(); ++i) {
       const core::FlowStep& step = definition.steps[i];
@@ -91,15 +150,21 @@ class StuckRuns {
       if (step.kind == core::FlowStep::Kind::signal || step.kind == core::FlowStep::Kind::approval)
         return true;
       if (step.kind != core::FlowStep::Kind::task) continue;
-      auto open = is_open(core::step_id(state.run, step.id));
+      const std::string task = core::step_id(state.run, step.id);
+      auto open = is_open(task);
       if (!open || *open) return open;
+      const auto voided = core::voided_try(state, step.id);
+      if (!voided || !why.empty()) continue;
+      auto failed = engine::failed_task(*zone_.store, task, voided->n, queues_);
+      if (!failed) return failed.error();
+      if (!failed->why_never.empty()) why = "step '" + step.id + "': " + failed->why_never;
     }
     return false;
   }
 
   // The event that is to begin the step comes again and again, until there is a queue for it.
-  Result<void> look_for_queues(const core::FlowDefinition& definition,
-                               const core::RunState& state) {
+  Result<bool> looks_for_queues(const core::FlowDefinition& definition,
+                                const core::RunState& state) {
     const core::RunStanding standing = core::stand(definition, state, encoding::judge());
     for (std::size_t i = 0; i < definition.steps.size(); ++i) {
       const core::FlowStep& step = definition.steps[i];
@@ -110,11 +175,10 @@ class StuckRuns {
       const auto entry = zone_.store->find(core::step_id(state.run, step.id));
       if (!entry) return entry.error();
       if (*entry) continue;
-      without_queue_.push_back(state.run);
-      if (why_without_.empty()) why_without_ = "step '" + step.id + "': " + queue.error().message;
-      return {};
+      without_queue_.add(state.run, "step '" + step.id + "': " + queue.error().message);
+      return true;
     }
-    return {};
+    return false;
   }
 
   // One that no queue takes is open as well, and one that is held in doubt waits for a person.
@@ -134,9 +198,9 @@ class StuckRuns {
   std::vector<Queue> queues_;
   std::set<std::string, std::less<>> open_;  // runs of which an event is not handled yet
   std::size_t looked_ = 0;
-  std::vector<std::string> stuck_;
-  std::vector<std::string> without_queue_;
-  std::string why_without_;  // of the first
+  std::map<std::string, std::string, std::less<>> errors_;  // of events that fail, by run
+  std::vector<Suspect> suspects_;
+  Group stuck_, hopeless_, without_queue_, failing_;
 };
 
 std::string named(const std::vector<std::string>& runs) {
@@ -153,28 +217,35 @@ Result<void> look_for_stuck_runs(const Zone::Impl& zone, Diagnosis& diagnosis) {
   if (auto looked = runs.look(); !looked) return looked.error();
   diagnosis.checked.push_back("runs of workflows: " + core::counted(runs.looked(), "run") +
                               " that go on looked at");
-  if (!runs.without_queue().empty())
+  const auto find = [&](std::string code, const StuckRuns::Group& group, const std::string& what,
+                        std::string harm, std::string fix) {
+    if (group.runs.empty()) return;
     diagnosis.findings.push_back(
-        {.code = "run_without_queue",
+        {.code = std::move(code),
          .severity = Severity::warning,
          .about = "runs of workflows",
-         .what =
-             named(runs.without_queue()) + " with a step that has no queue: " + runs.why_without(),
-         .harm = "the step is not begun, and its run waits without end",
-         .fix = "once queue add; or add a version of the workflow that names the right queue, "
-                "cancel the run and start it anew"});
-  if (runs.stuck().empty()) return {};
-  diagnosis.findings.push_back(
-      {.code = "stuck_run",
-       .severity = Severity::warning,
-       .about = "runs of workflows",
-       .what = named(runs.stuck()) +
-               " that nothing will move: no event or timer of it waits, and no task of its steps "
-               "is open",
-       .harm = "what is left of the run is never done; a worker of an older version of once that "
-               "ran a step forgets to say so",
-       .fix = "once flow show RUN; upgrade all workers of the zone, then cancel the run (once flow "
-              "cancel RUN) and start it anew"});
+         .what = named(group.runs) + what + (group.why.empty() ? "" : ": " + group.why),
+         .harm = std::move(harm),
+         .fix = std::move(fix)});
+  };
+  find(
+      "run_without_queue", runs.without_queue(), " with a step that has no queue",
+      "the step is not begun, and its run waits without end",
+      "once queue add; or add a version of the workflow that names the right queue, cancel the run "
+      "and start it anew");
+  find("run_event_fails", runs.failing(), " with an event that runners fail to handle",
+       "the run stands still until an attempt at the event succeeds",
+       "mend what the error names; once list --queue once-flow --state retrying shows the events");
+  find("hopeless_run", runs.hopeless(), " that was retried and cannot go on",
+       "what is left of the run is never done",
+       "close the run (once flow cancel RUN), and start another (once flow start --unique)");
+  find(
+      "stuck_run", runs.stuck(),
+      " that nothing will move: no event or timer of it waits, and no task of its steps is open",
+      "what is left of the run is never done; a worker of an older version of once that ran a step "
+      "forgets to say so",
+      "once flow show RUN; upgrade all workers of the zone, then cancel the run (once flow cancel "
+      "RUN) and start it anew");
   return {};
 }
 

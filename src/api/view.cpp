@@ -82,7 +82,9 @@ StepView step_view(const core::Record& record, const core::Step& step) {
                 .attempt = static_cast<int>(step.attempt),
                 .started_at = step.started_at,
                 .ended_at = step.ended_at,
-                .result_cut = step.result_cut};
+                .result_cut = step.result_cut,
+                .failed = static_cast<int>(step.failed),
+                .error = step.error};
   switch (step.state) {
     case core::Step::State::begun:
       view.state = core::cut_off(record, step) ? "in_doubt" : "running";
@@ -91,7 +93,7 @@ StepView step_view(const core::Record& record, const core::Step& step) {
       view.state = "done";
       view.result = step.result;
       break;
-    case core::Step::State::again: view.state = "again"; break;
+    case core::Step::State::again: view.state = step.ended_at ? "failed" : "again"; break;
   }
   return view;
 }
@@ -117,7 +119,8 @@ QueueView queue_view(const store::Row& row, core::StoreTime now) {
          .ended_at = attempt.ended_at,
          .outcome = std::string(core::to_string(attempt.ending)),
          .in_doubt = core::without_verdict(attempt.ending),
-         .error = attempt.error});
+         .error = attempt.error,
+         .log = attempt.log});
   }
   for (const core::Step& step : record.steps) view.steps.push_back(step_view(record, step));
   view.deeds_dropped = record.deeds - record.story.size();
@@ -186,7 +189,7 @@ Result<std::optional<store::Row>> Zone::Impl::foreign_row(std::string_view name,
                                                           bool unclaimed) const {
   if (const auto sequence = core::sequence_in(queue.stream, name))
     return engine::row_at(*store, core::Sequence{*sequence}, queue);
-  const auto key = encoding::KeyTemplate::parse(queue.key);
+  const auto key = encoding::KeyTemplate::of(queue);
   if (!key) return key.error();
   std::vector<std::string> keys{std::string(name)};
   if (auto made = key->key_of(name); made && *made != name) keys.push_back(std::move(*made));
@@ -231,8 +234,11 @@ Result<Status> Zone::status() const {
 
 Result<void> Zone::Impl::list(const ListFilter& filter, const std::string& queue,
                               std::optional<store::Row> last, std::vector<ListItem>& items) const {
-  const store::RowFilter wanted{
-      .queue = queue, .state = filter.state, .topic = filter.topic, .since = filter.since};
+  const store::RowFilter wanted{.queue = queue,
+                                .state = filter.state,
+                                .topic = filter.topic,
+                                .since = filter.since,
+                                .lean = true};
   while (items.size() < filter.limit) {
     auto page =
         store->rows(wanted, last ? &*last : nullptr, std::min(kPage, filter.limit - items.size()));
@@ -357,9 +363,11 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
   constexpr Duration kLongest = std::chrono::hours{24 * 365};
   const engine::Moment deadline = scheduler.now() + std::clamp(limit, Duration{0}, kLongest);
   Duration look{2};
+  Result<std::optional<store::Row>> row = std::optional<store::Row>();
   while (true) {
-    auto row = outside ? engine::row_at(*impl_->store, *outside, *definition)
-                       : engine::row_of(*impl_->store, *found, *definition);
+    // The row before is held until then: its large values are not read again.
+    row = outside ? engine::row_at(*impl_->store, *outside, *definition)
+                  : engine::row_of(*impl_->store, *found, *definition);
     if (!row) return row.error();
     if (!*row)
       return Error{.code = Code::not_found,
@@ -372,6 +380,12 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
     const State state = store::state_of(**row, impl_->store->now());
     if (state == State::completed) {
       const core::Record& record = (*row)->stored->record;
+      if (record.result_cut)
+        return Error{.code = Code::too_large,
+                     .message = "task '" + std::string(id) + "' is completed in queue '" +
+                                std::string(queue) +
+                                "', but its result is not whole: an older Once kept only the first "
+                                "MiB of it, or a part cannot be read. 'once inspect' shows it."};
       return Outcome::completed(record.result.value_or(Body{}));
     }
     if (state == State::in_doubt) return Outcome::unknown((*row)->stored->record.reason);

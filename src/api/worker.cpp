@@ -78,18 +78,18 @@ Context::StepGate Context::gate(std::string_view name, std::optional<InDoubt> po
   if (begun.result_cut)
     throw Failure({.code = Code::too_large,
                    .message = "step '" + std::string(name) +
-                              "' has run, but its result was too long to be remembered"});
+                              "' has run, but an older Once kept only the first MiB of its "
+                              "result; nothing was run again"});
   return {.remembered = std::string(begun.result.text())};
 }
 
 void Context::end_step(std::string_view name, std::string result) const {
-  const auto ended =
-      steps_of(impl_.assignment).end(name, Body::bytes(std::move(result)), /*result_cut=*/false);
+  const auto ended = steps_of(impl_.assignment).end(name, Body::bytes(std::move(result)));
   if (!ended) throw AttemptOver{ended.error().message};
 }
 
-void Context::fail_step(std::string_view name) const {
-  const auto failed = steps_of(impl_.assignment).fail(name);
+void Context::fail_step(std::string_view name, std::string_view why) const {
+  const auto failed = steps_of(impl_.assignment).fail(name, why);
   if (!failed) throw AttemptOver{failed.error().message};
 }
 

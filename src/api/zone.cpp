@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/open_store.h"
+#include "api/queue_mismatch.h"
 #include "api/zone_impl.h"
 #include "core/names.h"
 #include "encoding/key_template.h"
@@ -11,6 +12,14 @@
 #include "engine/housekeeper.h"
 
 namespace once::inline v1 {
+namespace {
+
+Error and_nothing(Error error, std::string_view done) {
+  error.message += "; nothing was " + std::string(done);
+  return error;
+}
+
+}  // namespace
 
 Zone::Zone(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Zone::Zone(Zone&&) noexcept = default;
@@ -26,19 +35,17 @@ Result<Zone> Zone::open(std::string_view url, OpenOptions options) {
 std::string Zone::uuid() const { return impl_->store->uuid(); }
 
 Result<std::uint64_t> Zone::add(const Queue& queue) {
-  if (auto ok = core::check_queue(queue); !ok) return ok.error();
+  if (auto ok = core::check_queue(queue); !ok) return and_nothing(ok.error(), "added");
   if (auto ok = Impl::not_own(queue.name, "nothing was added; give the queue another name"); !ok)
     return ok.error();
-  if (auto key = encoding::KeyTemplate::parse(queue.key); !key) return key.error();
+  if (auto key = encoding::KeyTemplate::of(queue); !key) return and_nothing(key.error(), "added");
   auto added = impl_->store->add_queue(queue);
   if (!added) return added.error();
   if (added->added) return added->found;
-  if (added->existing == queue) return std::uint64_t{0};
-  return Error{.code = Code::queue_mismatch,
-               .message = "queue '" + queue.name +
-                          "' exists with another definition; nothing was changed. See 'once queue "
-                          "show " +
-                          queue.name + "'; a queue of another name can have this definition."};
+  // A queue of version 0.1 keeps the format of its keys.
+  if (queue.key_format == KeyFormat::plain) added->existing.key_format = KeyFormat::plain;
+  if (auto differs = api::queue_mismatch(added->existing, queue)) return *differs;
+  return std::uint64_t{0};
 }
 
 Result<std::vector<Queue>> Zone::queues() const { return impl_->store->queues(); }
@@ -57,9 +64,12 @@ Result<void> Zone::remove_queue(std::string_view name, bool force) {
     if (unsettled > 0)
       return Error{.code = Code::invalid_input,
                    .message = "queue '" + std::string(name) + "' has " + std::to_string(unsettled) +
-                              " task(s) that are not done with; nothing was removed. Let a worker "
-                              "finish them, decide about dead and doubtful ones, or remove it with "
-                              "--force."};
+                              (unsettled == 1 ? " task that is" : " tasks that are") +
+                              " unfinished, dead or in doubt; nothing was removed. See 'once list "
+                              "--queue " +
+                              std::string(name) +
+                              "': let a worker finish them, decide about the others with 'once "
+                              "dead' and 'once doubt', or remove the queue with --force."};
   }
   return impl_->store->remove_queue(name);
 }
@@ -121,7 +131,7 @@ Result<Retired> Zone::retire() {
 }
 
 Result<std::string> key_from(std::string_view key_template, const Task& task) {
-  auto parsed = encoding::KeyTemplate::parse(key_template);
+  auto parsed = encoding::KeyTemplate::parse(key_template, {}, {.format = KeyFormat::escaped});
   if (!parsed) return parsed.error();
   return parsed->key(task.id, task.topic, task.body, task.headers);
 }

@@ -57,6 +57,7 @@ std::string_view to_string(Discrepancy::Kind kind) {
     case Discrepancy::Kind::overlooked: return "overlooked";
     case Discrepancy::Kind::stray: return "stray";
     case Discrepancy::Kind::inconsistent: return "inconsistent";
+    case Discrepancy::Kind::damaged: return "damaged";
   }
   return "?";
 }
@@ -179,6 +180,55 @@ std::string account(const Accounted& task, Totals& into) {
   count_attempts(record, into);
   measure(task, into);
   return contradiction(record);
+}
+
+std::string contradiction(const Record& record, const Noted& noted) {
+  const auto differs = [](std::string_view what, auto inside, auto outside) {
+    return "its record says " + std::string(what) + " " + inside +
+           ", and the ledger's own column " + outside;
+  };
+  if (record.state != noted.state)
+    return differs("that it is", std::string(to_string(record.state)),
+                   std::string(to_string(noted.state)));
+  if (record.member != noted.member)
+    return differs("worker number", std::to_string(record.member.value),
+                   std::to_string(noted.member.value));
+  if (record.sequence && noted.sequence && record.sequence != noted.sequence)
+    return "its record is about #" + std::to_string(record.sequence.value) +
+           " and is filed under #" + std::to_string(noted.sequence.value);
+  for (const Attempt& attempt : record.attempts)
+    if (attempt.token.value > noted.revision.value)
+      return "attempt " + std::to_string(attempt.number) + " has token " +
+             std::to_string(attempt.token.value) + ", which is after the record's revision " +
+             std::to_string(noted.revision.value);
+  if (noted.digest && record.sequence && record.digest != *noted.digest)
+    return "its record was made for other content than the log has";
+  return {};
+}
+
+std::string contradiction(Stage stage, bool has_body, bool has_records) {
+  switch (stage) {
+    case Stage::whole: return has_body ? "" : "its body is gone, though nothing took it";
+    case Stage::body_retired:
+      return has_body ? "its body is there, though the log says that retention took it" : "";
+    case Stage::records_dropped:
+      if (has_body) return "its body is there, though the log says that retention took it";
+      return has_records ? "its records are there, though the log says that retention took them"
+                         : "";
+  }
+  return "its stage is " + std::to_string(static_cast<int>(stage)) + ", which is none";
+}
+
+std::string contradiction(const Totals& totals) {
+  const std::uint64_t in_a_state =
+      std::accumulate(totals.states.begin(), totals.states.end(), std::uint64_t{0});
+  if (in_a_state != totals.published)
+    return std::to_string(totals.published) + " tasks, of which " + std::to_string(in_a_state) +
+           " are in a state";
+  if (totals.all_reruns() > totals.attempts)
+    return std::to_string(totals.all_reruns()) + " re-runs in " + std::to_string(totals.attempts) +
+           " attempts";
+  return {};
 }
 
 void Past::take_records(std::uint64_t number, Time published, const Accounted& task) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/record.h"
+#include "core/retention.h"
 #include "core/sequences.h"
 #include "once/audit.h"
 
@@ -24,6 +25,20 @@ struct Accounted {
 };
 // Counts it. Answers what its record contradicts itself in; empty: nothing.
 std::string account(const Accounted& task, Totals& into);
+
+// What a store notes of a record outside of it, to find it by.
+struct Noted {
+  State state{};
+  Member member{};
+  Sequence sequence{};  // zero: the record is about no entry
+  Revision revision{};
+  const Digest* digest = nullptr;  // of that entry; null: not known
+};
+// In what a store contradicts itself; empty: in nothing. All of these are never so, however a process
+// ended.
+std::string contradiction(const Record& record, const Noted& noted);
+std::string contradiction(Stage stage, bool has_body, bool has_records);
+std::string contradiction(const Totals& totals);
 
 // Totals by the hour of publication.
 using Hours = std::map<std::int64_t, Totals>;

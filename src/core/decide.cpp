@@ -23,9 +23,12 @@
 //  repeat: already_done when the last attempt is mine and ended with this very word (a repeated
 //  write finds itself, whatever a person has done to the task since), otherwise fenced.
 //  A completion is the handler's word about the whole task; while a step that is to be held is cut
-//  off it is held all the same.
+//  off it is held all the same. One whose result is above the queue's limit is dead: it is never cut,
+//  and never run again by itself.
 //  A claim for another sequence than the record's is duplicate_key or conflicting_key, whatever the
 //  state. SetAside writes where there is nothing; where its own record is, it is already_done.
+//  A task whose record was lost is set aside as in_doubt: it may have run, so only a person's order
+//  lets it run again.
 //  A claim that has a body to run waits for the task's not-before, buries it when its queue allows
 //  fewer attempts by now (exhausted), and cancels it when it expired, unless a person has ordered it
 //  to run again since. Asking the probe is not too late then.
@@ -61,13 +64,14 @@
 //
 //  Steps are the holder's alone; for everybody else they are fenced. None begins once a cancel was
 //  asked for (asked_to_stop).
+//  A step whose result is above the limit has happened: its task is in_doubt, whatever its policy.
 //  step      | begin                                            | end           | fail    | hold
 //  ----------+--------------------------------------------------+---------------+---------+---------
 //  none      | begun                                            | refused       | repeat  | refused
-//  begun now | repeat                                           | done          | none    | in_doubt
-//  cut off   | retry, or its probe said no: begun               | done (by its  | none    | in_doubt
+//  begun now | repeat                                           | done          | again   | in_doubt
+//  cut off   | retry, or its probe said no: begun               | done (by its  | again   | in_doubt
 //            | probe: step_in_doubt; hold: the task is in_doubt | probe)        |         |
-//  again     | begun                                            | refused       | none    | refused
+//  again     | begun                                            | refused       | repeat  | refused
 //  done      | remembered                                       | repeat        | refused | refused
 //
 //  A task that somebody waits for owes a reply from when it is over (completed, dead, cancelled,
@@ -99,6 +103,14 @@ std::string bounded(std::string text, std::size_t most = kErrorKept) {
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   text.resize(end);
   return text;
+}
+
+// The last bytes, at most `most`, never from inside a character.
+std::string end_of(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t begin = text.size() - most;
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) ++begin;
+  return text.substr(begin);
 }
 
 Decision just(Verdict verdict) { return {.verdict = verdict}; }
@@ -155,9 +167,12 @@ class Rules {
   }
 
   Decision operator()(const Complete& complete) const {
-    if (!held_by(complete.nonce)) return not_held(complete.nonce, Ending::completed);
+    const std::string too_large = above_limit(complete.result, complete.oversize);
+    const Ending ending = too_large.empty() ? Ending::completed : Ending::dead;
+    if (!held_by(complete.nonce)) return not_held(complete.nonce, ending);
     Record next = current();
-    end_attempt(next, Ending::completed, {});
+    end_attempt(next, ending, too_large.empty() ? too_large : "it completed, but " + too_large,
+                complete.log);
     if (!complete.probed_by.empty()) {
       add(next, {.act = Deed::Act::happened, .by = complete.probed_by});
     } else if (const Step* step = to_be_held(next)) {
@@ -165,9 +180,10 @@ class Rules {
       const std::string worker = next.attempts.back().worker;
       return hold_step(std::move(next), name, worker, {});
     }
+    if (!too_large.empty()) return bury(std::move(next), "its result is too large");
     enter(next, State::completed);
     next.result = complete.result;
-    next.result_cut = complete.result_cut;
+    next.result_cut = false;
     next.error.clear();
     return {.verdict = Verdict::completed, .next = std::move(next)};
   }
@@ -176,7 +192,7 @@ class Rules {
     const Ending ending = fail.final ? Ending::dead : Ending::failed;
     if (!held_by(fail.nonce)) return not_held(fail.nonce, ending);
     Record next = current();
-    end_attempt(next, ending, fail.error);
+    end_attempt(next, ending, fail.error, fail.log);
     if (fail.final) return bury(std::move(next), "the handler said so");
     const Duration wait = fail.retry_in.value_or(backoff_after(policy_, next.counted, fail.jitter));
     return what_comes_next(std::move(next), wait);
@@ -185,7 +201,7 @@ class Rules {
   Decision operator()(const Doubt& doubt) const {
     if (!held_by(doubt.nonce)) return not_held(doubt.nonce, doubt.ending);
     Record next = current();
-    end_attempt(next, doubt.ending, doubt.error);
+    end_attempt(next, doubt.ending, doubt.error, doubt.log);
     const Duration wait = backoff_after(policy_, next.counted, doubt.jitter);
     return what_comes_next(std::move(next), wait);
   }
@@ -194,7 +210,7 @@ class Rules {
     const Ending ending = release.started ? Ending::interrupted : Ending::released;
     if (!held_by(release.nonce)) return not_held(release.nonce, ending);
     Record next = current();
-    end_attempt(next, ending, release.error);
+    end_attempt(next, ending, release.error, release.log);
     --next.counted;
     if (release.started || next.cancel_asked || to_be_held(next)) {
       Decision decision = what_comes_next(std::move(next), Duration{0});
@@ -215,7 +231,9 @@ class Rules {
     Record next{.sequence = aside.sequence,
                 .digest = aside.digest,
                 .result = aside.result,
-                .reply = aside.reply};
+                .reply = aside.reply,
+                .own = aside.own};
+    if (aside.state == State::in_doubt) return hold(std::move(next), {}, bounded(aside.reason));
     enter(next, aside.state);
     next.reason = bounded(aside.reason);
     return {.verdict = Verdict::set_aside, .next = std::move(next)};
@@ -237,14 +255,14 @@ class Rules {
     Record next = current();
     if (!next.attempts.back().probing) return just(Verdict::already_done);
     if (!probed.known) {
-      end_attempt(next, ending, probed.why);
+      end_attempt(next, ending, probed.why, probed.log);
       return hold(std::move(next), probed.by, "the probe does not know whether it happened");
     }
     add(next, {.act = Deed::Act::did_not_happen, .by = probed.by, .why = probed.why});
     next.probe = false;
     next.attempts.back().probing = false;
     if (next.cancel_asked || next.counted > policy_.attempts) {
-      end_attempt(next, ending, "the probe says that it did not happen");
+      end_attempt(next, ending, "the probe says that it did not happen", probed.log);
       return bury(std::move(next), "no attempts are left");
     }
     return {.verdict = Verdict::probed,
@@ -259,6 +277,7 @@ class Rules {
     Record next = current();
     Step* step = find(next, begin.name);
     if (!step) {
+      if (next.steps.size() >= kMostSteps) forget_failed_step(next);
       if (next.steps.size() >= kMostSteps) return just(Verdict::step_refused);
       next.steps.push_back({.name = begin.name});
       step = &next.steps.back();
@@ -291,6 +310,13 @@ class Rules {
     Step* step = find(next, end.name);
     if (!step || step->state == Step::State::again) return just(Verdict::step_refused);
     if (step->state == Step::State::done) return just(Verdict::already_done);
+    std::string too_large = above_limit(end.result, end.oversize);
+    if (too_large.empty()) too_large = above_limit_together(next, end.result);
+    if (!too_large.empty()) {
+      const std::string worker = next.attempts.back().worker;
+      return hold_step(std::move(next), end.name, worker,
+                       "step '" + end.name + "' happened, but " + too_large);
+    }
     // Nobody ran it in this attempt: its probe has found it.
     if (step->attempt != next.claims)
       add(next, {.act = Deed::Act::happened, .by = next.attempts.back().worker, .step = end.name});
@@ -298,17 +324,21 @@ class Rules {
     step->attempt = next.claims;
     step->ended_at = now_.wall;
     step->result = end.result;
-    step->result_cut = end.result_cut;
+    step->result_cut = false;
     return recorded(Verdict::step_recorded, std::move(next));
   }
 
   Decision operator()(const StepFail& fail) const {
     if (!held_by(fail.nonce)) return just(Verdict::fenced);
     Record next = current();
-    const Step* step = find(next, fail.name);
-    if (!step) return just(Verdict::already_done);
+    Step* step = find(next, fail.name);
+    if (!step || step->state == Step::State::again) return just(Verdict::already_done);
     if (step->state == Step::State::done) return just(Verdict::step_refused);
-    std::erase_if(next.steps, [&](const Step& each) { return each.name == fail.name; });
+    step->state = Step::State::again;
+    step->attempt = next.claims;
+    step->ended_at = now_.wall;
+    step->failed = next.claims;
+    step->error = fail.error;
     return recorded(Verdict::step_recorded, std::move(next));
   }
 
@@ -479,7 +509,7 @@ class Rules {
     if (order.claims != stored_->record.claims) return false;
     if (order.kind != Order::Kind::complete_step) return true;
     const Step* step = find_step(stored_->record, order.step);
-    return step && step->state != Step::State::done;
+    return step && step->state != Step::State::done && !is_trace(*step);
   }
 
   // Once a person has ordered it to run, its time is not over before it is settled.
@@ -595,6 +625,16 @@ class Rules {
     return hold(std::move(next), std::move(by), bounded(std::move(why)), name);
   }
 
+  // The step's last try failed. This is only a trace: the step runs again with or without it. A step
+  // that was cut off, and that a person has run again, has not ended.
+  static bool is_trace(const Step& step) {
+    return step.state == Step::State::again && step.ended_at.has_value();
+  }
+  static void forget_failed_step(Record& record) {
+    const auto failed = std::find_if(record.steps.begin(), record.steps.end(), is_trace);
+    if (failed != record.steps.end()) record.steps.erase(failed);
+  }
+
   // A step that was cut off and that nobody is to run again by himself.
   static const Step* to_be_held(const Record& record) {
     for (const Step& step : record.steps)
@@ -604,6 +644,25 @@ class Rules {
 
   static std::string was_cut_off(const std::string& step) {
     return "step '" + step + "' was cut off";
+  }
+
+  // Why a result cannot be kept; empty: it can.
+  std::string above_limit(const Body& result, std::uint64_t oversize) const {
+    const std::uint64_t size = oversize > 0 ? oversize : result.text().size();
+    if (oversize == 0 && size <= policy_.max_result) return {};
+    return "its result of " + std::to_string(size) + " bytes is above the queue's limit of " +
+           std::to_string(policy_.max_result) + " (--max-result) and was not kept";
+  }
+
+  std::string above_limit_together(const Record& record, const Body& result) const {
+    std::uint64_t size = result.text().size();
+    for (const Step& step : record.steps)
+      if (step.state == Step::State::done) size += step.result.text().size();
+    if (size <= policy_.max_result * kResultsTogether) return {};
+    return "the results of the task's steps have " + std::to_string(size) +
+           " bytes together, above " + std::to_string(kResultsTogether) +
+           " times the queue's limit of " + std::to_string(policy_.max_result) +
+           " (--max-result): its result was not kept";
   }
 
   Decision call_off_as_asked(Record next) const {
@@ -641,13 +700,24 @@ class Rules {
     next.reply_due = next.reply && over(state);
   }
 
-  void end_attempt(Record& next, Ending ending, const std::string& error) const {
+  void end_attempt(Record& next, Ending ending, const std::string& error,
+                   const std::string& log = {}) const {
     Attempt& attempt = next.attempts.back();
     attempt.ending = ending;
     attempt.ended_at = now_.wall;
     attempt.error = bounded(error);
     if (!attempt.error.empty()) next.error = attempt.error;
+    attempt.log = end_of(log, kLogKept);
+    drop_old_logs(next);
     if (without_verdict(ending)) next.in_doubt = true;
+  }
+
+  static void drop_old_logs(Record& next) {
+    std::size_t kept = 0;
+    for (auto attempt = next.attempts.rbegin(); attempt != next.attempts.rend(); ++attempt) {
+      kept += attempt->log.size();
+      if (kept > kLogsKept) attempt->log.clear();
+    }
   }
 
   void add(Record& next, Deed deed) const {

@@ -30,11 +30,14 @@ struct Policy {
   std::vector<Duration> backoff{};
   InDoubt in_doubt = InDoubt::retry;
   SameKey same_key = SameKey::duplicate;
+  std::uint64_t max_result = kMaxResult;
   std::uint32_t jitter_permille = kJitter;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 Policy policy_of(const Queue& queue);  // with the defaults filled in
+// Refuses a result that the queue would not keep.
+Result<void> check_result(const Queue& queue, const Body& result);
 // As it is for a task that has something to say of its own.
 Policy applied(Policy queue, const TaskPolicy& own);
 
@@ -68,11 +71,13 @@ struct Renew {  // I am still at it
   Duration grace{};  // how long ending the handler may take once the timeout has passed
   Duration lease{};  // zero: the queue's
 };
+// `oversize`: the bytes of a result that was above the queue's limit and is not here; zero: it is.
 struct Complete {
   Nonce nonce{};
   Body result{};
-  bool result_cut = false;
+  std::uint64_t oversize{};
   std::string probed_by{};  // who asked the probe, when this is the probe's answer
+  std::string log{};        // see Attempt; the same in every command that ends an attempt
 };
 struct Fail {  // it did not finish; `final`: and never will
   Nonce nonce{};
@@ -80,25 +85,29 @@ struct Fail {  // it did not finish; `final`: and never will
   std::optional<Duration> retry_in{};
   bool final = false;
   double jitter{};
+  std::string log{};
 };
 struct Doubt {  // it ended without a verdict: unknown or timed_out
   Nonce nonce{};
   Ending ending = Ending::unknown;
   std::string error{};
   double jitter{};
+  std::string log{};
 };
 struct Release {  // give it back: never started (released), or stopped in the middle (interrupted)
   Nonce nonce{};
   bool started = false;
   std::string error{};
+  std::string log{};
 };
 struct SetAside {  // a record for an entry that has none under its key, before its delivery is done
   Sequence sequence{};
   Digest digest{};
-  State state = State::duplicate;  // or dead, cancelled
+  State state = State::duplicate;  // or dead, cancelled; in_doubt: its record was lost
   std::string reason{};
   std::optional<Body> result{};  // a duplicate that owes a reply: of the task that has its key
   std::optional<ReplyTo> reply{};
+  std::optional<TaskPolicy> own{};
 };
 
 struct Replied {  // who waits for the task has been told that it ended so
@@ -112,6 +121,7 @@ struct Probed {
   bool known = false;  // it did not happen; false: nobody knows
   std::string by{};
   std::string why{};
+  std::string log{};  // kept if the attempt ends with this answer
 };
 
 // Steps of a running attempt.
@@ -125,11 +135,12 @@ struct StepEnd {
   Nonce nonce{};
   std::string name{};
   Body result{};
-  bool result_cut = false;
+  std::uint64_t oversize{};  // see Complete
 };
-struct StepFail {  // it ended, and its word is that nothing happened
+struct StepFail {  // it ended, and its word is that nothing happened; `error` says why
   Nonce nonce{};
   std::string name{};
+  std::string error{};
 };
 struct StepHold {  // nobody knows whether it happened: a person decides
   Nonce nonce{};

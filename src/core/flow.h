@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/record.h"
 #include "core/types.h"
 #include "once/workflow.h"
 
@@ -50,7 +51,8 @@ std::string_view to_string(FlowStep::Kind kind);
 struct FlowDefinition {
   std::string name{};
   std::uint32_t version = 1;
-  std::string key{};         // template over the input; empty: the digest of the input
+  std::string key{};  // template over the input; empty: the digest of the input
+  KeyFormat key_format = KeyFormat::plain;
   bool unprotected = false;  // an input without a key makes a run of its own
   Duration key_ttl{86'400'000};
   Duration timeout{};        // of one round; zero: none
@@ -88,7 +90,7 @@ struct FlowEvent {
   enum class Kind : std::uint8_t {
     started,     // version, key, value: the input
     step,        // step, n, outcome, value or error: how it ended
-    signal,      // signal, signal_id, value
+    signal,      // signal, signal_id, by_name, value
     rate_retry,  // step, n: a start that its rate refused is tried again
     admit,       // n: starts that max_runs refused are tried again
     timer,       // step or none, n: time is up. No fact: what comes of it is one
@@ -110,6 +112,7 @@ struct FlowEvent {
   std::string error{};
   std::string signal{};
   std::string signal_id{};
+  bool by_name = false;  // signal: its entry has the id of its name, so the log has one of a name
   std::map<std::string, std::uint32_t>
       voided{};  // failed steps that run again, with the n that failed
   Sequence sequence{};
@@ -140,6 +143,7 @@ struct StepFact {
 };
 struct SignalFact {
   std::string id{};
+  bool by_name = false;  // as in its event
   std::string value{};
   Sequence sequence{};
   Time at{};
@@ -228,7 +232,8 @@ struct RunStanding {
 
 // What the core cannot read by itself. Pure: the same state, the same answer.
 struct Judge {
-  using Skips = std::function<bool(const FlowStep&)>;
+  using Unreached = std::function<bool(std::string_view step)>;  // its output is missing, not null
+  using Skips = std::function<bool(const FlowStep&, const Unreached&)>;
   // Is asked once for a state, so that what many conditions look at is read once. The state must outlive
   // the answer.
   std::function<Skips(const RunState&)> of{};
@@ -310,6 +315,12 @@ RunStanding stand(const FlowDefinition& definition, const RunState& state, const
 // less what should have been done without this one.
 std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& state,
                              const FlowEvent& event, const Judge& judge);
+
+// Why the task of a step whose try `n` failed never says how a later try ended; empty: it runs, may be
+// ordered to run again, or says so.
+std::string why_never_again(const Record& record, std::uint32_t n);
+// The number of the try that the record of a task that is over tells of.
+std::uint32_t told_try(const Record& record);
 
 // An event of that run, which its kind's own fields are still to be put into; `n` may be the round.
 FlowEvent event_in(const RunState& state, FlowEvent::Kind kind, std::uint32_t n,

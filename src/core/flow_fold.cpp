@@ -79,8 +79,11 @@ bool fold_start(RunState& state, const FlowEvent& event) {
 bool fold_signal(RunState& state, const FlowEvent& event) {
   const auto [place, is_new] = state.signals.try_emplace(event.signal);
   if (!is_new && place->second.sequence <= event.sequence) return false;
-  place->second = {
-      .id = event.signal_id, .value = event.value, .sequence = event.sequence, .at = event.at};
+  place->second = {.id = event.signal_id,
+                   .by_name = event.by_name,
+                   .value = event.value,
+                   .sequence = event.sequence,
+                   .at = event.at};
   return true;
 }
 
@@ -156,7 +159,8 @@ std::string event_id(const FlowEvent& event) {
   switch (event.kind) {
     case FlowEvent::Kind::started: return event.run + ".started";
     case FlowEvent::Kind::step: return step_id(event.run, event.step) + ".ended." + n;
-    case FlowEvent::Kind::signal: return event.run + ".signal." + event.signal_id;
+    case FlowEvent::Kind::signal:
+      return event.run + ".signal." + (event.by_name ? "name:" + event.signal : event.signal_id);
     case FlowEvent::Kind::rate_retry: return step_id(event.run, event.step) + ".rate_retry." + n;
     case FlowEvent::Kind::admit: return event.run + ".admit." + n;
     case FlowEvent::Kind::timer:

@@ -111,7 +111,10 @@ class Standings {
               .why = "depends on " + quoted(definition_.steps[*lost].id) + ", which " +
                      (failed ? "failed" : "was not reached")};
     }
-    if (!step.skip_if.empty() && skips_(step))
+    if (!step.skip_if.empty() && skips_(step, [&](std::string_view other) {
+          const auto index = index_of(definition_, other);
+          return index && *index < all_.size() && all_[*index].status == StepStatus::unreached;
+        }))
       return {.status = StepStatus::skipped, .n = 0, .why = "skip_if holds"};
     return {.status = StepStatus::active, .n = 0, .why = {}};
   }
@@ -391,6 +394,19 @@ std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& s
   std::set_difference(with.begin(), with.end(), less.begin(), less.end(),
                       std::back_inserter(caused));
   return caused;
+}
+
+std::uint32_t told_try(const Record& record) {
+  // One that is cancelled never runs again, and may have ended in another way before.
+  return record.claims + (record.state == State::cancelled ? 1 : 0);
+}
+
+std::string why_never_again(const Record& record, std::uint32_t n) {
+  if (record.state == State::cancelled) return "its task was cancelled by hand";
+  if (!over(record.state) || record.state == State::dead || told_try(record) > n) return {};
+  if (record.state == State::duplicate) return "its task was set aside: " + record.reason;
+  return "its task is completed, and a completed task never runs again" +
+         std::string(record.result_cut ? "; its output was too large to be kept" : "");
 }
 
 FlowEvent event_in(const RunState& state, FlowEvent::Kind kind, std::uint32_t n, std::string step) {

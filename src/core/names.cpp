@@ -4,6 +4,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "core/record.h"
+
 namespace once::core {
 namespace {
 
@@ -66,6 +68,17 @@ Result<void> check_dotted(std::string_view text, std::string_view what, bool wil
   }
 }
 
+Result<void> check_text(std::string_view text, const std::string& what) {
+  if (text.size() > kMaxId)
+    return invalid(what + shown(text) + " has " + std::to_string(text.size()) +
+                   " bytes; at most 1024 are allowed");
+  if (!valid_utf8(text)) return invalid(what + shown(text) + " is not UTF-8");
+  if (std::any_of(text.begin(), text.end(),
+                  [](char c) { return is_control(static_cast<unsigned char>(c)); }))
+    return invalid(what + shown(text) + " has a control character");
+  return {};
+}
+
 }  // namespace
 
 bool valid_utf8(std::string_view text) {
@@ -102,14 +115,12 @@ bool valid_utf8(std::string_view text) {
 
 Result<void> check_id(std::string_view id) {
   if (id.empty()) return invalid("an id may not be empty");
-  if (id.size() > kMaxId)
-    return invalid("id " + shown(id) + " has " + std::to_string(id.size()) +
-                   " bytes; at most 1024 are allowed");
-  if (!valid_utf8(id)) return invalid("id " + shown(id) + " is not UTF-8");
-  if (std::any_of(id.begin(), id.end(),
-                  [](char c) { return is_control(static_cast<unsigned char>(c)); }))
-    return invalid("id " + shown(id) + " has a control character");
-  return {};
+  return check_text(id, "id ");
+}
+
+Result<void> check_key(std::string_view key) {
+  if (key.empty()) return invalid("a key may not be empty");
+  return check_text(key, "key ");
 }
 
 Result<void> check_topic(std::string_view topic) {
@@ -208,6 +219,8 @@ Result<void> check_queue(const Queue& queue) {
   for (const Duration value : queue.backoff)
     if (value < Duration{0} || value > kLongest)
       return refuse("a backoff value must be between 0 and a year");
+  if (queue.max_result > kHighestMaxResult)
+    return refuse("max-result must be between 1 byte and 256 MiB, or 0 for 16 MiB");
   if (queue.max_running < 0 || queue.max_running > 1024)
     return refuse("max-running must be between 1 and 1024, or 0 for no limit");
   if (queue.window < 0 || queue.window > 10'000)

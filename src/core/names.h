@@ -17,6 +17,7 @@ inline constexpr std::size_t kMaxBody = 1 << 20;
 inline constexpr std::size_t kMaxHeaders = 64 << 10;  // all names and values of a task together
 
 Result<void> check_id(std::string_view id);        // UTF-8, 1 to 1,024 bytes, no controls
+Result<void> check_key(std::string_view key);      // the same, of a key in KeyFormat::plain
 Result<void> check_topic(std::string_view topic);  // dotted, no spaces, controls or wildcards
 Result<void> check_filter(
     std::string_view filter);  // a topic in which tokens may be * and the last >

@@ -16,9 +16,21 @@ Policy policy_of(const Queue& queue) {
                 .attempts = static_cast<std::uint32_t>(queue.attempts),
                 .backoff = queue.backoff.empty() ? kDefaultBackoff : queue.backoff,
                 .in_doubt = queue.in_doubt,
-                .same_key = queue.same_key};
+                .same_key = queue.same_key,
+                .max_result = queue.max_result > 0 ? queue.max_result : kMaxResult};
   if (policy.attempts == 0) policy.attempts = static_cast<std::uint32_t>(policy.backoff.size()) + 1;
   return policy;
+}
+
+Result<void> check_result(const Queue& queue, const Body& result) {
+  const std::uint64_t limit = policy_of(queue).max_result;
+  if (result.text().size() <= limit) return {};
+  return Error{.code = Code::too_large,
+               .message = "the result has " + std::to_string(result.text().size()) +
+                          " bytes; queue '" + queue.name + "' keeps at most " +
+                          std::to_string(limit) +
+                          ". Nothing was recorded. Give a smaller result, or raise the limit: " +
+                          "'once queue set " + queue.name + " --max-result'."};
 }
 
 Policy applied(Policy queue, const TaskPolicy& own) {

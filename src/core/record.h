@@ -34,6 +34,7 @@ struct Attempt {
   std::optional<Time> ended_at{};
   Ending ending = Ending::running;
   std::string error{};
+  std::string log{};     // the end of what its program wrote to stderr, see kLogKept
   bool probing = false;  // asks the probe first; the handler has not begun
 
   friend bool operator==(const Attempt&, const Attempt&) = default;
@@ -46,7 +47,7 @@ struct Step {
   enum class State : std::uint8_t {
     begun = 0,
     done = 1,
-    again = 2,  // a person said: run it again
+    again = 2,  // to be run again: it failed, or a person said so
   };
   std::string name{};
   State state = State::begun;
@@ -55,8 +56,10 @@ struct Step {
   std::uint32_t runs{};             // how often it was begun
   Time started_at{};
   std::optional<Time> ended_at{};
-  Body result{};  // done
-  bool result_cut = false;
+  Body result{};            // done
+  bool result_cut = false;  // see Record
+  std::uint32_t failed{};   // the attempt of its last try that failed; zero: none did
+  std::string error{};      // of that try
 
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -142,7 +145,7 @@ struct Record {
   bool probe = false;               // the next claim asks the probe before it runs the handler
   bool cancel_asked = false;        // running: to end as soon as it can
   std::optional<Body> result{};     // completed
-  bool result_cut = false;          // the result was longer than what is kept
+  bool result_cut = false;          // by an older Once: the result is its first MiB only
   std::string error{};              // of the last attempt that had one
   std::string reason{};             // dead, cancelled, duplicate: why
   Time since{};                     // in this state since, wall time
@@ -161,8 +164,16 @@ inline constexpr std::size_t kErrorKept = 4096;
 // Of the errors of older attempts only the beginning is kept.
 inline constexpr std::size_t kAttemptsWhole = 8;
 inline constexpr std::size_t kOldErrorKept = 256;
+// Of each attempt's log the end is kept. All logs of a record are bounded: the oldest go first.
+inline constexpr std::size_t kLogKept = 16 << 10;
+inline constexpr std::size_t kLogsKept = 64 << 10;
 inline constexpr std::size_t kDeedsKept = 256;
 inline constexpr std::size_t kMostSteps = 1000;
+// Of one result, a task's or a step's: what a queue allows that says nothing, and the most it may say.
+inline constexpr std::uint64_t kMaxResult = 16 << 20;
+inline constexpr std::uint64_t kHighestMaxResult = 256 << 20;
+// The results of a task's steps together may have so many times what one may have.
+inline constexpr std::uint64_t kResultsTogether = 16;
 
 // The step of that name, or null.
 const Step* find_step(const Record& record, std::string_view name);

@@ -45,6 +45,16 @@ std::string_view to_string(InDoubt policy) {
   return "?";
 }
 
+std::string_view to_string(KeyFormat format) {
+  return format == KeyFormat::plain ? "plain" : "escaped";
+}
+
+std::optional<KeyFormat> key_format_from(std::string_view name) {
+  for (const KeyFormat format : {KeyFormat::plain, KeyFormat::escaped})
+    if (to_string(format) == name) return format;
+  return std::nullopt;
+}
+
 std::optional<InDoubt> in_doubt_from(std::string_view name) {
   for (const InDoubt policy : {InDoubt::retry, InDoubt::steps, InDoubt::hold, InDoubt::probe})
     if (to_string(policy) == name) return policy;

@@ -1,6 +1,7 @@
 #include "encoding/flow_definition.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "encoding/flow_graph.h"
 #include "encoding/flow_reader.h"
@@ -9,15 +10,29 @@
 namespace once::encoding {
 namespace {
 
-std::string canonical_of(const Json& root) {
+constexpr std::string_view kKeyFormat = "key_format";
+
+// `key_format`: to be written in place of the one that is there; empty: none.
+std::string canonical_of(const Json& root, std::optional<std::string_view> key_format = {}) {
   std::string text = "{";
-  for (const auto& [name, value] : root.members()) {
-    if (name == "$schema") continue;
+  const auto begin_member = [&](std::string_view name) {
     if (text.size() > 1) text += ',';
     append_canonical_string(name, text);
     text += ':';
+  };
+  bool written = !key_format || key_format->empty();
+  const auto write_format = [&] {
+    if (std::exchange(written, true)) return;
+    begin_member(kKeyFormat);
+    append_canonical_string(*key_format, text);
+  };
+  for (const auto& [name, value] : root.members()) {
+    if (name == "$schema" || (key_format && name == kKeyFormat)) continue;
+    if (name > kKeyFormat) write_format();
+    begin_member(name);
     append_kept(value, text);
   }
+  write_format();
   return text + '}';
 }
 
@@ -47,8 +62,25 @@ Result<ParsedDefinition> parse_definition(std::string_view json, std::string_vie
   if (!findings.empty()) return findings.error(read.definition.name, undone);
   read.definition.steps = std::move(steps.ordered);
   return ParsedDefinition{.definition = std::move(read.definition),
+                          .key_format = read.key_format,
                           .hints = std::move(steps.hints),
                           .canonical = canonical_of(*root)};
+}
+
+ParsedDefinition with_key_format(ParsedDefinition parsed, KeyFormat format) {
+  if (parsed.definition.key.empty()) return parsed;
+  parsed.key_format = parsed.definition.key_format = format;
+  const auto root = parse_json(parsed.canonical).value();
+  const bool plain = format == KeyFormat::plain;
+  parsed.canonical = canonical_of(root, plain ? to_string(format) : std::string_view{});
+  return parsed;
+}
+
+Result<ParsedDefinition> parse_kept(std::string_view json) {
+  auto parsed = parse_definition(json);
+  if (parsed && !parsed->key_format && !parsed->definition.key.empty())
+    parsed->definition.key_format = KeyFormat::escaped;
+  return parsed;
 }
 
 std::string definition_key(std::string_view name, std::uint32_t version) {

@@ -18,7 +18,7 @@ std::string place_text(const core::FlowPlace& place) {
   ObjectText text;
   text.string("key", place.key);
   text.string("queue", place.queue);
-  text.number("sequence", place.sequence.value);
+  text.number("sequence", static_cast<std::int64_t>(place.sequence.value));
   return std::move(text).take();
 }
 
@@ -69,6 +69,7 @@ std::string ended_text(const FlowEvent& event) {
 std::string signal_text(const FlowEvent& event) {
   ObjectText text;
   text.json("body", event.value);
+  if (event.by_name) text.string("id", event.signal_id);
   text.string("run", event.run);
   text.string("signal", event.signal);
   return std::move(text).take();
@@ -157,6 +158,8 @@ class EventReader {
 
   void signal() {
     body_.string("signal", event_.signal);
+    event_.by_name = body_.find("id") != nullptr;
+    if (event_.by_name) body_.string("id", event_.signal_id);
     value("body");
   }
 
@@ -246,7 +249,7 @@ Result<core::FlowEvent> decode_event(std::string_view id, std::string_view topic
   reader.read();
   if (!reader.misfit().empty())
     return unknown(id, "\"" + reader.misfit() + "\" is missing or not as it should be");
-  if (event.kind == Kind::signal) {
+  if (event.kind == Kind::signal && !event.by_name) {
     const std::string before = event.run + ".signal.";
     if (id.starts_with(before)) event.signal_id = id.substr(before.size());
   }

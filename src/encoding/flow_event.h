@@ -4,7 +4,8 @@
 //   started     {run}.started                  {"input":…,"key":…|null,"run","version","workflow"}
 //   step        {run}.{step}.ended.{n}         {"n","outcome","output":…|"error":"…","run","step"}, for
 //                                              a large output "output_in":{"key","queue","sequence"}
-//   signal      {run}.signal.{id}              {"body":…,"run","signal"}
+//   signal      {run}.signal.name:{signal}     {"body":…,"id","run","signal"}
+//               {run}.signal.{id}              {"body":…,"run","signal"}, written by version 0.1
 //   rate_retry  {run}.{step}.rate_retry.{n}    {"n","run","step"}
 //   admit       {run}.admit.{n}                {"n","run"}
 //   timer       {run}.{step}.timer.{n}         {"n","run","step"}

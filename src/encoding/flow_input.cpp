@@ -20,38 +20,40 @@ std::string quoted(std::string_view text) {
 // What paths look into. Each value is read once.
 class Scope {
  public:
+  using Unreached = core::Judge::Unreached;
   explicit Scope(const core::RunState& state) : state_(state) {}
 
   // Null: nothing is there.
-  const Json* find(std::string_view path) {
+  const Json* find(std::string_view path, const Unreached& unreached) {
     const auto where = flow_path(path);
     if (!where) return nullptr;
-    const Json* const root = root_of(*where);
+    const Json* const root = root_of(*where, unreached);
     return root == nullptr ? nullptr : at(*root, where->rest);
   }
 
  private:
-  const Json* root_of(const FlowPath& where) {
+  const Json* root_of(const FlowPath& where, const Unreached& unreached) {
     const auto [found, is_new] = roots_.try_emplace({where.root, where.step});
     if (is_new)
-      if (const auto text = text_of(where))
+      if (const auto text = text_of(where, unreached))
         if (auto json = parse_json(*text)) found->second = std::move(*json);
     return found->second ? &*found->second : nullptr;
   }
 
-  std::optional<std::string> text_of(const FlowPath& where) const {
+  std::optional<std::string> text_of(const FlowPath& where, const Unreached& unreached) const {
     switch (where.root) {
       case FlowPath::Root::input: return state_.input;
       case FlowPath::Root::run: return quoted(state_.run);
-      case FlowPath::Root::steps: return output_of(where.step);
+      case FlowPath::Root::steps: return output_of(where.step, unreached);
       case FlowPath::Root::errors: return error_of(where.step);
     }
     return std::nullopt;
   }
 
-  // Who asks comes after the step: when that has no outcome, it was skipped.
-  std::optional<std::string> output_of(const std::string& step) const {
+  // Who asks comes after the step: when that has no outcome, it was skipped or not reached.
+  std::optional<std::string> output_of(const std::string& step, const Unreached& unreached) const {
     const auto counted = core::counted_fact(state_, step);
+    if (counted.fact == nullptr && unreached(step)) return std::nullopt;
     if (counted.fact == nullptr) return "null";
     if (counted.fact->outcome != core::StepOutcome::completed) return std::nullopt;
     return counted.fact->value;
@@ -72,31 +74,34 @@ Error no_value(std::string_view path) {
   return {.code = Code::invalid_input, .message = "no value at " + excerpt(path, 200)};
 }
 
-Result<std::string> value_at(Scope& scope, const std::string& path) {
-  const Json* const value = scope.find(path);
+Result<std::string> value_at(Scope& scope, const std::string& path,
+                             const Scope::Unreached& unreached) {
+  const Json* const value = scope.find(path, unreached);
   if (value == nullptr) return no_value(path);
   return kept(*value);
 }
 
-Result<std::string> member_value(Scope& scope, const Json& member) {
-  if (member.kind() == Json::Kind::string) return value_at(scope, member.string());
+Result<std::string> member_value(Scope& scope, const Json& member,
+                                 const Scope::Unreached& unreached) {
+  if (member.kind() == Json::Kind::string) return value_at(scope, member.string(), unreached);
   if (const Json* const value = member.member("value")) return kept(*value);
   const Json* const path = member.member("path");
   const Json* const otherwise = member.member("default");
   if (path == nullptr) return no_value(kept(member));
-  auto value = value_at(scope, path->string());
+  auto value = value_at(scope, path->string(), unreached);
   if (!value && otherwise != nullptr) return kept(*otherwise);
   return value;
 }
 
-Result<std::string> render(std::string_view mapping, const core::RunState& state) {
+Result<std::string> render(std::string_view mapping, const core::RunState& state,
+                           const Scope::Unreached& unreached) {
   const auto parsed = parse_json(mapping);
   if (!parsed) return parsed.error();
   Scope scope(state);
-  if (parsed->kind() == Json::Kind::string) return value_at(scope, parsed->string());
+  if (parsed->kind() == Json::Kind::string) return value_at(scope, parsed->string(), unreached);
   ObjectText text;
   for (const auto& [name, member] : parsed->members()) {
-    const auto value = member_value(scope, member);
+    const auto value = member_value(scope, member, unreached);
     if (!value) return value;
     text.json(name, *value);
   }
@@ -120,12 +125,13 @@ bool says_yes(const Json* value) {
   return false;
 }
 
-bool holds(std::string_view condition, Scope& scope) {
+bool holds(std::string_view condition, Scope& scope, const Scope::Unreached& unreached) {
   const auto parsed = parse_json(condition);
   if (!parsed) return false;
-  if (parsed->kind() == Json::Kind::string) return says_yes(scope.find(parsed->string()));
+  if (parsed->kind() == Json::Kind::string)
+    return says_yes(scope.find(parsed->string(), unreached));
   const Json* const path = parsed->member("path");
-  const Json* const value = path == nullptr ? nullptr : scope.find(path->string());
+  const Json* const value = path == nullptr ? nullptr : scope.find(path->string(), unreached);
   if (const Json* const equals = parsed->member("equals"))
     return value != nullptr && *value == *equals;
   if (const Json* const other = parsed->member("not_equals"))
@@ -164,15 +170,25 @@ std::optional<FlowPath> flow_path(std::string_view text) {
   return path;
 }
 
-Result<std::string> task_input(const core::FlowStep& step, const core::RunState& state) {
+Result<std::string> task_input(const core::FlowStep& step, const core::RunState& state,
+                               const core::Judge::Unreached& unreached) {
   if (step.input.empty()) return state.input;
-  return render(step.input, state);
+  return render(step.input, state, unreached);
 }
 
-Result<std::string> run_output(const core::FlowDefinition& definition,
-                               const core::RunState& state) {
+Result<std::string> run_output(const core::FlowDefinition& definition, const core::RunState& state,
+                               const core::Judge::Unreached& unreached) {
   if (definition.output.empty()) return std::string("null");
-  return render(definition.output, state);
+  return render(definition.output, state, unreached);
+}
+
+core::Judge::Unreached unreached_in(const core::FlowDefinition& definition,
+                                    const core::RunState& state) {
+  return [&, standing = std::optional<core::RunStanding>()](std::string_view step) mutable {
+    if (!standing) standing = core::stand(definition, state, judge());
+    const auto index = core::index_of(definition, step);
+    return index && standing->steps[*index].status == StepStatus::unreached;
+  };
 }
 
 void add_steps_of(std::string_view mapping, std::set<std::string>& steps) {
@@ -193,8 +209,9 @@ void add_steps_of(std::string_view mapping, std::set<std::string>& steps) {
 
 core::Judge judge() {
   return {.of = [](const core::RunState& state) {
-    return [scope = Scope(state)](const core::FlowStep& step) mutable {
-      return holds(step.skip_if, scope);
+    return [scope = Scope(state)](const core::FlowStep& step,
+                                  const core::Judge::Unreached& unreached) mutable {
+      return holds(step.skip_if, scope, unreached);
     };
   }};
 }
@@ -205,8 +222,9 @@ Result<KeyTemplate> key_template_of(const core::FlowDefinition& definition) {
                                   .source = "the input",
                                   .owner = "this run",
                                   .all = "every run",
-                                  .paths_only = true},
-                                 NullIs::missing);
+                                  .paths_only = true,
+                                  .null_is_missing = true},
+                                 {.format = definition.key_format});
   if (!keys) return keys;
   for (const std::string_view path : keys->paths()) {
     const std::string_view fault = path.starts_with("input.")

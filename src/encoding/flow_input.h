@@ -6,8 +6,8 @@
 //   path      := "input" ["." dot-path] | "steps." ID ["." dot-path] | "errors." ID | "run"
 //
 // A path alone is true when there is a value other than null, false, 0 and "". The output of a step
-// that was skipped is null; that of one that failed is missing. Outputs that are kept elsewhere must
-// have been put into the state before.
+// that was skipped is null; that of one that failed or was not reached is missing. Outputs that are kept
+// elsewhere must have been put into the state before.
 #pragma once
 
 #include <optional>
@@ -34,8 +34,13 @@ std::optional<FlowPath> flow_path(std::string_view text);
 
 // What the step's task is given, or the run's output, as kept_json.h writes it. Code::invalid_input: there
 // is no value where one is needed; it would be the same the next time.
-Result<std::string> task_input(const core::FlowStep& step, const core::RunState& state);
-Result<std::string> run_output(const core::FlowDefinition& definition, const core::RunState& state);
+Result<std::string> task_input(const core::FlowStep& step, const core::RunState& state,
+                               const core::Judge::Unreached& unreached);
+Result<std::string> run_output(const core::FlowDefinition& definition, const core::RunState& state,
+                               const core::Judge::Unreached& unreached);
+// Which steps are not reached. The definition and the state must outlive the answer.
+core::Judge::Unreached unreached_in(const core::FlowDefinition& definition,
+                                    const core::RunState& state);
 
 // Adds the steps whose outputs a mapping or a condition looks at.
 void add_steps_of(std::string_view mapping, std::set<std::string>& steps);

@@ -79,6 +79,7 @@ std::string meaning_of(const FlowDefinition& definition) {
   text.string("name", definition.name);
   text.number("version", definition.version);
   put("idempotency_key", definition.key, text);
+  if (!definition.key.empty()) text.string("key_format", to_string(definition.key_format));
   text.string("on_missing_key", definition.unprotected ? "run_unprotected" : "refuse");
   put("key_ttl", definition.key_ttl, text);
   put("timeout", definition.timeout, text);

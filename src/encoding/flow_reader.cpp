@@ -16,8 +16,8 @@ using core::FlowDefinition;
 using core::FlowStep;
 
 constexpr std::string_view kWorkflowFields[] = {
-    "$schema", "name",     "version",       "idempotency_key", "on_missing_key", "key_ttl",
-    "timeout", "max_runs", "default_retry", "output",          "steps"};
+    "$schema", "name",    "version",  "idempotency_key", "key_format", "on_missing_key",
+    "key_ttl", "timeout", "max_runs", "default_retry",   "output",     "steps"};
 constexpr std::string_view kStepFields[] = {"id",      "task",       "sleep", "signal", "approval",
                                             "queue",   "depends_on", "input", "retry",  "timeout",
                                             "skip_if", "on_failure", "rate"};
@@ -162,6 +162,16 @@ class DefinitionReader {
 
   void read_key(ObjectFields& fields) {
     FlowDefinition& definition = read_.definition;
+    if (const auto word = fields.text("key_format")) {
+      read_.key_format = key_format_from(*word);
+      definition.key_format = read_.key_format.value_or(KeyFormat::plain);
+      constexpr std::string_view kWords[] = {"plain", "escaped"};
+      if (!read_.key_format)
+        fields.wrong("key_format",
+                     "must be \"plain\" or \"escaped\"" + did_you_mean(*word, kWords, '"'));
+      else if (fields.find("idempotency_key") == nullptr)
+        fields.wrong("key_format", "needs an \"idempotency_key\"");
+    }
     if (const auto text = fields.text("idempotency_key")) {
       const bool path = text->find_first_of("{}") == std::string::npos;
       definition.key = path ? "{" + *text + "}" : *text;

@@ -42,7 +42,8 @@ struct NamedStep {
 
 struct ReadDefinition {
   core::FlowDefinition definition{};  // but for its steps
-  std::vector<NamedStep> steps{};     // as they were written
+  std::optional<KeyFormat> key_format{};
+  std::vector<NamedStep> steps{};  // as they were written
   std::vector<UsedPath> output_paths{};
 };
 // What is not as it should be is a finding, and left out.

@@ -60,6 +60,7 @@ std::string text_of(const std::map<std::uint32_t, core::StepFact>& facts) {
 std::string text_of(const core::SignalFact& fact) {
   ObjectText text;
   text.string("id", fact.id);
+  if (fact.by_name) text.json("name", "true");
   text.number("s", number_of(fact.sequence));
   text.number("t", number_of(fact.at));
   text.string("v", fact.value);
@@ -143,6 +144,7 @@ bool read(const Json& json, std::map<std::uint32_t, core::StepFact>& into) {
 bool read(const Json& json, core::SignalFact& into) {
   ObjectReader reader(json);
   reader.string("id", into.id);
+  into.by_name = reader.find("name") != nullptr;
   reader.string("v", into.value);
   read_when(reader, into);
   return reader.misfit().empty();

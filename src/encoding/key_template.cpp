@@ -1,5 +1,5 @@
-// Reading a template, and filling it so that no two sets of values give the same key. Why they
-// cannot: between two values stands a character that never occurs in a value (by nature, or because
+// Reading a template, and filling it. In the escaped format no two sets of values give the same key. Why
+// they cannot: between two values stands a character that never occurs in a value (by nature, or because
 // separators_ escapes it), so all such characters of a key come from the literals, in the
 // template's order; their places show where each value begins and ends; and a value has one escaped
 // form only.
@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/names.h"
 #include "encoding/dot_path.h"
 #include "encoding/json.h"
 #include "encoding/utf8.h"
@@ -76,10 +77,14 @@ std::optional<std::string> unreadable(std::string_view text) {
 
 }  // namespace
 
-Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, NullIs null) {
+KeyRules rules_of(const Queue& queue) {
+  return {.format = queue.key_format, .content_counts = queue.same_key == SameKey::duplicate};
+}
+
+Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, KeyRules rules) {
   KeyTemplate result;
   result.words_ = std::move(words);
-  result.null_ = null;
+  result.rules_ = rules;
   if (text.empty()) return result;
   if (const auto why = unreadable(text)) return refused(text, *why);
 
@@ -175,7 +180,7 @@ Result<void> KeyTemplate::separate_values() {
     }
     if (!after_value || i + 1 == parts_.size()) continue;
     const std::string& between = parts_[i].text;
-    if (!std::all_of(between.begin(), between.end(), occurs_in_values)) {
+    if (plain() || !std::all_of(between.begin(), between.end(), occurs_in_values)) {
       after_value = false;
       continue;
     }
@@ -191,7 +196,27 @@ Result<void> KeyTemplate::separate_values() {
   return {};
 }
 
+Error KeyTemplate::no_key(std::string_view why) const {
+  return {.code = Code::invalid_input,
+          .message = "no key: " + std::string(why) + ", which " + words_.key + " needs"};
+}
+
+std::string KeyTemplate::where(const Part& part) const {
+  switch (part.kind) {
+    case Part::Kind::literal: break;
+    case Part::Kind::topic: return "the topic";
+    case Part::Kind::id: return "the id";
+    case Part::Kind::header: return "the header " + excerpt(part.text, kShown);
+    case Part::Kind::path: return excerpt(part.text, kShown) + " in " + words_.source;
+  }
+  return {};
+}
+
 void KeyTemplate::append_string(std::string_view value, std::string& key) const {
+  if (plain()) {
+    key += value;
+    return;
+  }
   for (const char c : value) {
     if (is_unescaped(c) && separators_.find(c) == std::string::npos) {
       key += c;
@@ -202,35 +227,76 @@ void KeyTemplate::append_string(std::string_view value, std::string& key) const 
 }
 
 Result<void> KeyTemplate::append_path(const Part& part, const Json& root, std::string& key) const {
-  const auto fail = [&](std::string_view why) {
-    return Error{.code = Code::invalid_input,
-                 .message = "no key: " + std::string(why) + " at " + excerpt(part.text, kShown) +
-                            " in " + words_.source + ", which " + words_.key + " needs"};
+  const auto fail = [&](std::string_view what) {
+    return no_key(std::string(what) + " at " + where(part));
   };
   const Json* const value = at(root, part.text);
   if (value == nullptr) return fail("there is nothing");
+  const bool null_counts = !plain() && !words_.null_is_missing;
   const auto not_a = [&](std::string_view what) {
     return fail("there is " + std::string(what) + ", not a string, number, true" +
-                (null_ == NullIs::missing ? " or false," : ", false or null,"));
+                (null_counts ? ", false or null," : " or false,"));
   };
   switch (value->kind()) {
     case Json::Kind::object: return not_a("an object");
     case Json::Kind::array: return not_a("an array");
     case Json::Kind::string: append_string(value->string(), key); return {};
     case Json::Kind::null:
-      if (null_ == NullIs::missing) return not_a("null");
+      if (!null_counts) return not_a("null");
       [[fallthrough]];
-    default:
-      key += '=';
-      for (const char c : canonical(*value)) {
-        if (separators_.find(c) == std::string::npos) {
-          key += c;
-        } else {
-          append_escape(c, key);
-        }
-      }
-      return {};
+    default: break;
   }
+  if (plain()) {
+    key += canonical(*value);
+    return {};
+  }
+  key += '=';
+  for (const char c : canonical(*value)) {
+    if (separators_.find(c) == std::string::npos) {
+      key += c;
+    } else {
+      append_escape(c, key);
+    }
+  }
+  return {};
+}
+
+Result<void> KeyTemplate::append_value(const Part& part, std::string_view id,
+                                       std::string_view topic,
+                                       const std::map<std::string, std::string>& headers,
+                                       const Json* root, std::string& key) const {
+  switch (part.kind) {
+    case Part::Kind::literal: key += part.text; break;
+    case Part::Kind::topic: append_string(topic, key); break;
+    case Part::Kind::id: append_string(id, key); break;
+    case Part::Kind::header: {
+      const auto header = headers.find(part.text);
+      if (header == headers.end())
+        return no_key("the task has no header " + excerpt(part.text, kShown));
+      append_string(header->second, key);
+      break;
+    }
+    case Part::Kind::path: return append_path(part, *root, key);
+  }
+  return {};
+}
+
+bool KeyTemplate::must_be_injective() const {
+  return !rules_.content_counts || std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    return part.kind == Part::Kind::header || part.kind == Part::Kind::id;
+  });
+}
+
+Result<void> KeyTemplate::check_plain(std::size_t part, std::string_view value) const {
+  if (value.empty()) return no_key("there is an empty string at " + where(parts_[part]));
+  if (part + 2 >= parts_.size() || !must_be_injective()) return {};
+  // The first separator after the value's beginning must be the one that ends it.
+  const std::string& separator = parts_[part + 1].text;
+  if ((std::string(value) + separator).find(separator) == value.size()) return {};
+  return Error{.code = Code::invalid_input,
+               .message = "no key: the value at " + where(parts_[part]) + " runs into \"" +
+                          excerpt(separator, kShown) + "\", which separates it from the next in " +
+                          words_.key + "; other values would silently give the same key"};
 }
 
 Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic, const Body& body,
@@ -238,44 +304,38 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
   std::string key;
   std::optional<Json> root;
   if (is_id()) key = id;
-  for (const Part& part : parts_) {
-    switch (part.kind) {
-      case Part::Kind::literal: key += part.text; break;
-      case Part::Kind::topic: append_string(topic, key); break;
-      case Part::Kind::id: append_string(id, key); break;
-      case Part::Kind::header: {
-        const auto header = headers.find(part.text);
-        if (header == headers.end()) {
-          return Error{.code = Code::invalid_input,
-                       .message = "no key: the task has no header " + excerpt(part.text, kShown) +
-                                  ", which " + words_.key + " needs"};
-        }
-        append_string(header->second, key);
-        break;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    if (part.kind == Part::Kind::path && !root) {
+      if (!body.is_json()) {
+        return Error{.code = Code::invalid_input,
+                     .message = "no key: " + words_.source + " is bytes, and " + words_.key +
+                                " needs " + excerpt(part.text, kShown) + " of JSON"};
       }
-      case Part::Kind::path:
-        if (!root) {
-          if (!body.is_json()) {
-            return Error{.code = Code::invalid_input,
-                         .message = "no key: " + words_.source + " is bytes, and " + words_.key +
-                                    " needs " + excerpt(part.text, kShown) + " of JSON"};
-          }
-          auto parsed = parse_json(body.text());
-          if (!parsed) return parsed.error();
-          root = std::move(*parsed);
-        }
-        if (const auto appended = append_path(part, *root, key); !appended) {
-          return appended.error();
-        }
-        break;
+      auto parsed = parse_json(body.text());
+      if (!parsed) return parsed.error();
+      root = std::move(*parsed);
     }
+    const std::size_t begin = key.size();
+    const auto appended = append_value(part, id, topic, headers, root ? &*root : nullptr, key);
+    if (!appended) return appended.error();
+    if (!plain() || part.kind == Part::Kind::literal) continue;
+    if (const auto ok = check_plain(i, std::string_view(key).substr(begin)); !ok) return ok.error();
   }
   if (key.empty()) {
     return Error{
         .code = Code::invalid_input,
         .message = "no key: every value of " + words_.key + " is empty for " + words_.owner};
   }
+  if (plain() && !is_id())
+    if (const auto ok = core::check_key(key); !ok)
+      return Error{.code = Code::invalid_input, .message = "no key: " + ok.error().message};
   return key;
+}
+
+bool KeyTemplate::one_value() const {
+  return std::count_if(parts_.begin(), parts_.end(),
+                       [](const Part& part) { return part.kind != Part::Kind::literal; }) <= 1;
 }
 
 std::vector<std::string_view> KeyTemplate::paths() const {

@@ -1,5 +1,9 @@
 // A queue's definition as canonical JSON, every field written, durations in milliseconds. Read
 // leniently: an unknown field is a newer one's and ignored, a missing one has its default.
+//
+// The key is a string where version 0.1 computes the same keys: the escaped format, and no template at
+// all. A template in the plain format is {"plain":TEMPLATE}. Version 0.1 refuses a key that is no string,
+// so it never computes another key than the queue's.
 #include <charconv>
 #include <utility>
 
@@ -54,6 +58,18 @@ class DefinitionReader {
  public:
   explicit DefinitionReader(const Json& object) : object_(object) {}
   const std::string& misfit() const { return misfit_; }
+
+  void read_key(Queue& queue) {
+    const Json* const key = object_.member("key");
+    const Json* const plain = key == nullptr ? nullptr : key->member("plain");
+    if (plain == nullptr) read("key", queue.key);
+    if (!queue.key.empty()) queue.key_format = KeyFormat::escaped;
+    if (plain == nullptr) return;
+    if (key->members().size() != 1 || plain->kind() != Json::Kind::string ||
+        plain->string().empty())
+      return misfits("key");
+    queue.key = plain->string();
+  }
 
   void read(std::string_view name, std::string& target) {
     const Json* const value = object_.member(name);
@@ -156,11 +172,18 @@ std::string encode_queue(const Queue& queue) {
   out += R"(,"in_doubt":)";
   append_name(kInDoubtNames, queue.in_doubt, out);
   out += R"(,"key":)";
+  const bool plain = queue.key_format == KeyFormat::plain && !queue.key.empty();
+  if (plain) out += R"({"plain":)";
   append_canonical_string(queue.key, out);
+  if (plain) out += '}';
   out += R"(,"lease":)";
   append_integer(queue.lease.count(), out);
   out += R"(,"ledger":)";
   append_boolean(queue.ledger, out);
+  if (queue.max_result > 0) {  // else an older Once would write another text
+    out += R"(,"max_result":)";
+    append_integer(queue.max_result, out);
+  }
   out += R"(,"max_running":)";
   append_integer(queue.max_running, out);
   out += R"(,"name":)";
@@ -191,9 +214,10 @@ Result<Queue> decode_queue(std::string_view text) {
   reader.read("backoff", queue.backoff);
   reader.read("from", queue.from);
   reader.read("in_doubt", kInDoubtNames, queue.in_doubt);
-  reader.read("key", queue.key);
+  reader.read_key(queue);
   reader.read("lease", queue.lease);
   reader.read("ledger", queue.ledger);
+  reader.read("max_result", queue.max_result);
   reader.read("max_running", queue.max_running);
   reader.read("name", queue.name);
   reader.read("paused", queue.paused);

@@ -12,6 +12,7 @@
 //
 //   attempt := field*
 //    1 number  2 worker  3 token  4 started, ms since 1970  5 ended  6 ending  7 error  8 probing
+//    9 log
 //   step    := field*
 //    1 name    2 state   3 policy 4 attempt  5 runs  6 started, ms since 1970  7 ended
 //    8 result as JSON text   9 result as bytes   10 result cut (1)
@@ -96,6 +97,7 @@ enum AttemptField : unsigned {
   kEnding = 6,
   kAttemptError = 7,
   kProbing = 8,
+  kLog = 9,
 };
 
 enum StepField : unsigned {
@@ -109,6 +111,8 @@ enum StepField : unsigned {
   kStepResultJson = 8,
   kStepResultBytes = 9,
   kStepResultCut = 10,
+  kStepFailed = 11,
+  kStepError = 12,
 };
 
 enum DeedField : unsigned {
@@ -186,6 +190,7 @@ void put_fields(const Attempt& attempt, std::string& out) {
   put(kEnding, static_cast<std::uint64_t>(attempt.ending), out);
   put(kAttemptError, attempt.error, out);
   put(kProbing, std::uint64_t{attempt.probing}, out);
+  put(kLog, attempt.log, out);
 }
 
 void put_fields(const Step& step, std::string& out) {
@@ -198,6 +203,8 @@ void put_fields(const Step& step, std::string& out) {
   put(kStepEndedAt, step.ended_at, out);
   if (step.result != Body()) put_result(kStepResultJson, kStepResultBytes, step.result, out);
   put(kStepResultCut, std::uint64_t{step.result_cut}, out);
+  put(kStepFailed, std::uint64_t{step.failed}, out);
+  put(kStepError, step.error, out);
 }
 
 void put_fields(const Deed& deed, std::string& out) {
@@ -326,6 +333,7 @@ bool take(const WireField& field, Attempt& attempt) {
     case kEnding: taker.to(attempt.ending); break;
     case kAttemptError: taker.to(attempt.error); break;
     case kProbing: taker.to(attempt.probing); break;
+    case kLog: taker.to(attempt.log); break;
     default: break;  // of a newer writer
   }
   return taker.fits();
@@ -347,6 +355,8 @@ bool take(const WireField& field, Step& step) {
       taker.to(step.result, false);
       break;
     case kStepResultCut: taker.to(step.result_cut); break;
+    case kStepFailed: taker.to(step.failed); break;
+    case kStepError: taker.to(step.error); break;
     default: break;  // of a newer writer
   }
   return taker.fits();
@@ -461,8 +471,8 @@ bool take(const WireField& field, Record& record) {
 
 // The fields that a kind of thing has; a newer writer may repeat those of its own.
 constexpr std::uint64_t last_known(const Record&) { return kOwn; }
-constexpr std::uint64_t last_known(const Attempt&) { return kProbing; }
-constexpr std::uint64_t last_known(const Step&) { return kStepResultCut; }
+constexpr std::uint64_t last_known(const Attempt&) { return kLog; }
+constexpr std::uint64_t last_known(const Step&) { return kStepError; }
 constexpr std::uint64_t last_known(const Deed&) { return kDeedNonce; }
 constexpr std::uint64_t last_known(const ReplyTo&) { return kReplyId; }
 constexpr std::uint64_t last_known(const TaskPolicy&) { return kOwnInDoubt; }
@@ -522,8 +532,9 @@ std::size_t size_of(const Record& record) {
   std::size_t size = 160 + record.error.size() + record.reason.size();
   if (record.result) size += record.result->text().size();
   for (const Attempt& attempt : record.attempts)
-    size += 48 + attempt.worker.size() + attempt.error.size();
-  for (const Step& step : record.steps) size += 48 + step.name.size() + step.result.text().size();
+    size += 48 + attempt.worker.size() + attempt.error.size() + attempt.log.size();
+  for (const Step& step : record.steps)
+    size += 48 + step.name.size() + step.result.text().size() + step.error.size();
   for (const Deed& deed : record.story)
     size += 48 + deed.by.size() + deed.why.size() + deed.step.size();
   if (record.reply) size += 16 + record.reply->topic.size() + record.reply->id.size();

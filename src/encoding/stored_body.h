@@ -2,14 +2,21 @@
 // longer to check than to read.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "core/types.h"
 #include "once/task.h"
 
 namespace once::inline v1 {
 
 struct StoredBody {
   static Body json(std::string text);
+  // Bodies share their texts. These give a body the text of another, and the text to do so.
+  static std::shared_ptr<const std::string> text(const Body& body) { return body.text_; }
+  static Body with(std::shared_ptr<const std::string> text, bool json);
+  // SHA-256 of its text, which is computed once for all copies.
+  static core::Digest digest(const Body& body);
 };
 
 }  // namespace once::inline v1

@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <string>
 
-#include "core/types.h"
+#include "core/record.h"
 #include "once/worker.h"
 
 namespace once::engine {
@@ -29,16 +29,16 @@ class Steps {
     };
     Kind kind = Kind::run;
     Body result{};
-    bool result_cut = false;
+    bool result_cut = false;  // see core::Record
     std::optional<Error> error{};
   };
   // `policy`: none takes the queue's. `asked`: the step's probe said that it did not happen.
   virtual Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) = 0;
-  // It happened, with this result. An error: it could not be recorded and is in doubt; the attempt
-  // is over.
-  virtual Result<void> end(std::string_view name, Body result, bool result_cut) = 0;
+  // It happened, with this result. `oversize`: see core::Complete. An error: it could not be recorded
+  // or its result is too large, and it is in doubt; the attempt is over.
+  virtual Result<void> end(std::string_view name, Body result, std::uint64_t oversize = 0) = 0;
   // It ended, and its word is that nothing happened: a later attempt runs it again.
-  virtual Result<void> fail(std::string_view name) = 0;
+  virtual Result<void> fail(std::string_view name, std::string_view why) = 0;
   // Nobody knows: the task is held for a person, and the attempt is over.
   virtual Error hold(std::string_view name, std::string why) = 0;
 };
@@ -56,7 +56,8 @@ struct Assignment {
   bool in_doubt = false;
   std::optional<Time> deadline{};  // by the queue's timeout, wall time
   Duration lease{};
-  int inheritable_fd = -1;  // the worker's presence; programs inherit it
+  std::uint64_t max_result = core::kMaxResult;  // of the task and of each of its steps
+  int inheritable_fd = -1;                      // the worker's presence; programs inherit it
   std::stop_token stop{};
   Steps* steps = nullptr;  // null in a probe
   std::string_view run{};  // of a workflow, whose step the task is; empty: of none
@@ -67,11 +68,10 @@ struct Assignment {
 // that is a workflow's step has the name of that: RUN.STEP.
 std::string idempotency_key(const Assignment& assignment, std::string_view step = {});
 
-inline constexpr std::size_t kMaxResult = 1 << 20;  // what is kept of a result
-
 struct Report {
   Outcome outcome;
-  bool result_cut = false;
+  std::uint64_t oversize{};  // see core::Complete
+  std::string log{};         // the end of what a program wrote to stderr, see core::kLogKept
   // Set when the handler could not even begin (the program cannot be executed): the claim is given
   // back as never started and the worker stops with this.
   std::optional<Error> never_started{};

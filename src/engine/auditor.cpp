@@ -52,6 +52,7 @@ Result<Audit> Auditor::run() {
       if (auto looked = find_overlooked(queue); !looked) return looked.error();
       look_at_past(queue);
     }
+    if (auto verified = find_damage(); !verified) return verified.error();
     // What retention took meanwhile was counted twice or not at all.
     const auto moved = past_moved();
     if (!moved) return moved.error();
@@ -142,7 +143,8 @@ Result<void> Auditor::walk_log() {
         if (auto walked = walk_rows(queues_[i], after, *page, expected[i]); !walked) return walked;
     if (!page->next) return {};
     after = page->next;
-    told(static_cast<double>(after.value) / static_cast<double>(std::max(page->last, after).value));
+    told(static_cast<double>(after.value) / static_cast<double>(std::max(page->last, after).value) /
+         (options_.deep ? 2 : 1));
   }
 }
 
@@ -151,7 +153,8 @@ Result<void> Auditor::walk_rows(Watched& queue, core::Sequence after,
   store::Row last{.entry = {.sequence = after}, .queue = queue.queue.name};
   const core::Sequence end = page.entries.back().sequence;
   while (true) {
-    auto rows = store_.rows({.queue = queue.queue.name, .up_to = end}, &last, expected);
+    auto rows =
+        store_.rows({.queue = queue.queue.name, .up_to = end, .lean = true}, &last, expected);
     if (!rows) return rows.error();
     for (const store::Row& row : rows->rows) count(queue, row);
     if (!rows->more || rows->rows.empty()) return {};
@@ -162,7 +165,8 @@ Result<void> Auditor::walk_rows(Watched& queue, core::Sequence after,
 Result<void> Auditor::walk_outside(Watched& queue) {
   std::optional<store::Row> last;
   while (true) {
-    auto page = store_.rows({.queue = queue.queue.name}, last ? &*last : nullptr, kPageOutside);
+    auto page = store_.rows({.queue = queue.queue.name, .lean = true}, last ? &*last : nullptr,
+                            kPageOutside);
     if (!page) return page.error();
     for (const store::Row& row : page->rows) count(queue, row);
     if (!page->more || page->rows.empty()) return {};
@@ -173,7 +177,8 @@ Result<void> Auditor::walk_outside(Watched& queue) {
 void Auditor::count(Watched& queue, const store::Row& row) {
   Totals& totals = queue.hours[core::hour_of(store::published(row))];
   std::string contradiction = core::account(store::accounted(row, store_.now()), totals);
-  if (row.damaged) contradiction = "its record cannot be read";
+  if (contradiction.empty() && !options_.deep) contradiction = row.contradicts;
+  if (row.damaged) contradiction = options_.deep ? "" : "its record cannot be read";
   if (contradiction.empty()) return;
   report({.kind = Discrepancy::Kind::inconsistent,
           .queue = queue.queue.name,
@@ -209,15 +214,40 @@ Result<void> Auditor::find_overlooked(const Watched& queue) {
       const auto overdue = long_overdue(queue, sequence);
       if (!overdue) return overdue.error();
       if (!*overdue) continue;
-      report({.kind = Discrepancy::Kind::overlooked,
-              .queue = queue.queue.name,
-              .sequence = sequence.value,
-              .what = "#" + std::to_string(sequence.value) +
-                      " was handed over and is done with there, and the ledger does not say so; a "
-                      "worker's sweep wakes it"});
+      report(
+          {.kind = Discrepancy::Kind::overlooked,
+           .queue = queue.queue.name,
+           .sequence = sequence.value,
+           .what = "#" + std::to_string(sequence.value) +
+                   (std::binary_search(page->unrecorded.begin(), page->unrecorded.end(), sequence)
+                        ? " was handed over and done with, and its record is gone from the "
+                          "ledger; it may have run, so a worker's sweep holds it in doubt"
+                        : " was handed over and is done with there, and the ledger does not say "
+                          "so; a worker's sweep wakes it")});
     }
     after = page->next;
   } while (after);
+  return {};
+}
+
+// What the store contradicts itself in. Read deeply, that includes every record.
+Result<void> Auditor::find_damage() {
+  const auto depth = options_.deep ? store::Store::Depth::deep : store::Store::Depth::quick;
+  std::string after;
+  do {
+    auto page = store_.verify(depth, after);
+    if (!page) return page.error();
+    for (store::Damage& damage : page->damages)
+      if (options_.queue.empty() || damage.queue == options_.queue)
+        report({.kind = Discrepancy::Kind::damaged,
+                .queue = std::move(damage.queue),
+                .sequence = damage.sequence.value,
+                .task = std::move(damage.task),
+                .what = std::move(damage.what),
+                .harm = std::move(damage.harm)});
+    after = std::move(page->next);
+    if (options_.deep) told((1 + page->done) / 2);
+  } while (!after.empty());
   return {};
 }
 
@@ -232,6 +262,8 @@ void Auditor::look_at_past(const Watched& queue) {
   };
   if (queue.past.damaged)
     tell("some totals of tasks that retention took could not be read: they are not counted");
+  if (const std::string contradicts = core::contradiction(all); !contradicts.empty())
+    tell("the totals of tasks that retention took contradict themselves: " + contradicts);
   if (all.completed_twice > 0 || all.rerun(Rerun::unexplained) > 0)
     tell("of the tasks that retention took, " + std::to_string(all.completed_twice) +
          " were completed once too often, and " + std::to_string(all.rerun(Rerun::unexplained)) +

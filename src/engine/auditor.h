@@ -31,6 +31,7 @@ class Auditor {
   Result<void> walk_outside(Watched& queue);  // rows of a queue that takes nothing from the log
   Result<void> find_strays(const Watched& queue);
   Result<void> find_overlooked(const Watched& queue);
+  Result<void> find_damage();
   void look_at_past(const Watched& queue);
   Result<bool> long_overdue(const Watched& queue, core::Sequence sequence);
 

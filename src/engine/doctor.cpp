@@ -27,6 +27,11 @@ constexpr int kSlow = 10;                 // times the median
 constexpr Duration kNotSlow{1'000};       // whatever the median is
 constexpr Duration kUnattended{std::chrono::hours{24}};
 constexpr Duration kBriefly{std::chrono::hours{1}};
+constexpr std::uint64_t kDamages = 20;  // that are told one by one
+constexpr const char* kMend =
+    "stop everything that uses the zone, keep a copy, and restore a backup (docs/effects.md, f); "
+    "once "
+    "audit --deep shows whether there is more";
 constexpr Duration kShortLease{5'000};
 constexpr Duration kClocksApart{5'000};
 
@@ -128,6 +133,7 @@ class Doctor {
     seen_ = std::move(*examined);
     found_ = std::move(seen_.findings);
     checked_ = std::move(seen_.checked);
+    if (auto looked = note(look_at_damage(), "damage"); !looked) return looked.error();
     for (const Queue& queue : *queues)
       if (wanted(queue))
         if (auto looked = note(look_at(queue), about(queue)); !looked) return looked.error();
@@ -150,10 +156,12 @@ class Doctor {
   // `page_size`: larger where each page costs a whole read.
   Result<void> read_rows(const store::RowFilter& filter, Sequence after, std::size_t most,
                          Census& census, std::size_t page_size = kPage) {
+    store::RowFilter lean = filter;
+    lean.lean = true;
     Row last{.entry = {.sequence = after}, .queue = filter.queue};
     for (bool first = true; most > 0; first = false) {
       const bool from_start = first && !after;
-      auto page = store_.rows(filter, from_start ? nullptr : &last, std::min(page_size, most));
+      auto page = store_.rows(lean, from_start ? nullptr : &last, std::min(page_size, most));
       if (!page) return page.error();
       for (const Row& row : page->rows) census.add(row);
       if (!page->more || page->rows.empty()) break;
@@ -391,6 +399,7 @@ class Doctor {
     const auto* glance = glance_at(queue);
     if (!seen_.countable || queue.ledger || (glance && !glance->readable)) return {};
     std::vector<Sequence> found;
+    std::vector<Sequence> lost;
     Sequence after{};
     for (std::size_t pages = 0; pages < kPages && found.size() < kPerState; ++pages) {
       auto page = store_.overlooked(queue.name, after, kPerState);
@@ -400,9 +409,25 @@ class Doctor {
                      return !census.begun.contains(each) &&
                             !std::binary_search(page->perhaps.begin(), page->perhaps.end(), each);
                    });
+      std::erase_if(found, [&](Sequence each) {
+        const bool is_lost =
+            std::binary_search(page->unrecorded.begin(), page->unrecorded.end(), each);
+        if (is_lost) lost.push_back(each);
+        return is_lost;
+      });
       if (!page->next) break;
       after = page->next;
     }
+    if (!lost.empty())
+      find({.code = "record_lost",
+            .severity = Severity::hazard,
+            .about = about(queue),
+            .what = counted(lost.size(), "task") + " (#" + std::to_string(lost.front().value) +
+                    (lost.size() > 1 ? ", ..." : "") +
+                    ") that was handed over and done with, and whose record is gone",
+            .harm = "somebody deleted the record, or the store lost it: the task may have run",
+            .fix = "a worker's sweep holds such tasks in doubt; then once doubt list --queue " +
+                   queue.name + ", and once doubt complete, retry or drop"});
     if (found.empty()) return {};
     find({.code = "overlooked",
           .severity = workers > 0 ? Severity::note : Severity::warning,
@@ -475,6 +500,37 @@ class Doctor {
       return !queue.ledger && queue.stream.empty() && core::matches(queue.topic, entry.topic) &&
              entry.sequence.value >= queue.from.value_or(0);
     });
+  }
+
+  // Where the store contradicts itself. What is cheap to see; with --deep everything.
+  Result<void> look_at_damage() {
+    const auto depth = options_.deep ? store::Store::Depth::deep : store::Store::Depth::quick;
+    std::uint64_t all = 0;
+    std::string after;
+    do {
+      auto page = store_.verify(depth, after);
+      if (!page) return page.error();
+      for (const store::Damage& damage : page->damages)
+        if (++all <= kDamages)
+          find({.code = "contradiction",
+                .severity = Severity::hazard,
+                .about = damage.queue.empty() ? "zone" : "queue " + damage.queue,
+                .what = damage.what,
+                .harm = damage.harm,
+                .fix = kMend});
+      after = std::move(page->next);
+    } while (!after.empty());
+    if (all > kDamages)
+      find({.code = "contradiction",
+            .severity = Severity::hazard,
+            .about = "zone",
+            .what = std::to_string(all - kDamages) + " more like these",
+            .harm = "see those above",
+            .fix = "once audit --deep lists all of them"});
+    else if (all == 0)
+      checked_.push_back(options_.deep ? "every digest, index and counter: they agree"
+                                       : "counters and positions: they agree");
+    return {};
   }
 
   Result<void> look_at_retention() {

@@ -1,6 +1,6 @@
 #include "engine/flight_steps.h"
 
-#include "engine/settler.h"
+#include "encoding/utf8.h"
 #include "engine/step_protocol.h"
 
 namespace once::engine {
@@ -84,17 +84,20 @@ Steps::Begun FlightSteps::begin(std::string_view name, std::optional<InDoubt> po
   }
 }
 
-Result<void> FlightSteps::end(std::string_view name, Body result, bool result_cut) {
-  Kept what = kept(std::move(result), result_cut);
+Result<void> FlightSteps::end(std::string_view name, Body result, std::uint64_t oversize) {
   const core::StepEnd end{.nonce = flight_.nonce,
                           .name = std::string(name),
-                          .result = std::move(what.result),
-                          .result_cut = what.cut};
+                          .result = std::move(result),
+                          .oversize = oversize};
   return settle(end, name);
 }
 
-Result<void> FlightSteps::fail(std::string_view name) {
-  return settle(core::StepFail{.nonce = flight_.nonce, .name = std::string(name)}, name);
+Result<void> FlightSteps::fail(std::string_view name, std::string_view why) {
+  return settle(
+      core::StepFail{.nonce = flight_.nonce,
+                     .name = std::string(name),
+                     .error = encoding::excerpt(encoding::readable(why), core::kOldErrorKept)},
+      name);
 }
 
 Error FlightSteps::hold(std::string_view name, std::string why) {

@@ -18,8 +18,8 @@ class FlightSteps final : public Steps {
               std::function<bool()> ending);
 
   Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
-  Result<void> end(std::string_view name, Body result, bool result_cut) override;
-  Result<void> fail(std::string_view name) override;
+  Result<void> end(std::string_view name, Body result, std::uint64_t oversize) override;
+  Result<void> fail(std::string_view name, std::string_view why) override;
   Error hold(std::string_view name, std::string why) override;
 
   // A write about something that has happened: tried until it is hopeless.

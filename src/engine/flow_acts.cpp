@@ -35,9 +35,10 @@ Error held(const core::FlowStep& step, const Error& why) {
 }
 
 // Code::invalid_input: it can have no task, and never will. A task that nobody may begin needs no queue.
-Result<store::Append> task_of(const core::FlowStep& step, const core::RunState& state,
-                              const std::vector<Queue>& queues, bool called_off) {
-  auto input = encoding::task_input(step, state);
+Result<store::Append> task_of(const core::FlowDefinition& definition, const core::FlowStep& step,
+                              const core::RunState& state, const std::vector<Queue>& queues,
+                              bool called_off) {
+  auto input = encoding::task_input(step, state, encoding::unreached_in(definition, state));
   if (!input) return input.error();
   if (input->size() > core::kMaxBody)
     return Error{.code = Code::invalid_input, .message = "its input is larger than a task may be"};
@@ -235,7 +236,7 @@ Result<void> FlowActs::append(const core::FlowDefinition& definition, const core
     const core::FlowStep& step = definition.steps[index];
     auto known = queues_for(step);
     if (!known) return known.error();
-    auto item = task_of(step, state, *known, called_off);
+    auto item = task_of(definition, step, state, *known, called_off);
     if (item)
       batch.task(std::move(*item), step);
     else if (item.error().code != Code::invalid_input)
@@ -262,7 +263,8 @@ Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const cor
                                const core::EndRun& end, Batch& batch) {
   core::FlowEvent event = core::event_of(state, end);
   if (end.outcome == core::RunOutcome::completed) {
-    auto output = encoding::run_output(definition, state);
+    auto output =
+        encoding::run_output(definition, state, encoding::unreached_in(definition, state));
     if (!output) {
       event.run_outcome = core::RunOutcome::failed;
       event.error = "the run's output cannot be made: " + output.error().message;
@@ -322,58 +324,45 @@ Result<void> FlowActs::refuse(const core::FlowStep& step, const core::RunState& 
   return {};
 }
 
+// Once cancelled, completed or forgotten its task never says anything again; a queue that is missing may
+// come back, and until then the event is handled again and again.
 Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core::RunState& state,
                              const core::RetryTask& action) {
   const core::FlowStep& step = definition.steps[action.step];
-  auto place = task_place(step, state);
-  if (!place) return place.error();
-  if (!place->why_not.empty()) {
-    core::FlowEvent event =
-        no_task(step, state, "it cannot run again: " + std::move(place->why_not));
+  const std::string id = core::step_id(state.run, step.id);
+  const auto known = queues();
+  if (!known) return known.error();
+  const auto task = failed_task(store_, id, action.n, *known);
+  if (!task) return task.error();
+  if (!task->why_never.empty()) {
+    core::FlowEvent event = no_task(step, state, "it cannot run again: " + task->why_never);
     event.n = action.n + 1;
     Batch batch;
     batch.event(event);
     return send(state, std::move(batch));
   }
-  if (!place->dead) return {};
-  const store::Wake wake{.sequence = place->sequence,
+  if (!task->found)
+    return Error{.code = Code::store_unavailable,
+                 .message = "no queue has task '" + id + "', which is to run again",
+                 .retryable = true};
+  const core::Record& record = task->found->row.stored->record;
+  if (record.state != State::dead) return {};  // it runs, or has just ended in another way
+  const Queue& queue = *task->found->queue;
+  const store::Wake wake{.sequence = task->found->row.entry.sequence,
                          .order = core::Order{.kind = core::Order::Kind::retry,
                                               .nonce = nonce_of(state, action, step),
-                                              .claims = place->claims,
+                                              .claims = record.claims,
                                               .at = store_.wall(),
                                               .by = kBy,
                                               .why = "run " + state.run + " was retried"}};
-  if (auto woken = store_.wake(place->queue.name, std::span(&wake, 1)); !woken) return woken;
-  auto row = row_at(store_, place->sequence, place->queue);
+  if (auto woken = store_.wake(queue.name, std::span(&wake, 1)); !woken) return woken;
+  auto row = row_at(store_, wake.sequence, queue);
   if (!row) return row.error();
   if (*row && has_order(**row, wake.order->nonce, store_.now())) return {};
   // One that was meant for an earlier try is in its place until a worker has looked at it.
   return Error{.code = Code::store_unavailable,
                .message = "step '" + step.id + "' has another order, which is carried out first",
                .retryable = true};
-}
-
-// Where the task of a step that failed is. Once cancelled or forgotten it never says anything again;
-// a queue that is missing may come back, and until then the event is handled again and again.
-Result<FlowActs::Place> FlowActs::task_place(const core::FlowStep& step,
-                                             const core::RunState& state) {
-  const std::string id = core::step_id(state.run, step.id);
-  auto entry = store_.find(id);
-  if (!entry) return entry.error();
-  if (!*entry) return Place{.why_not = "its task is forgotten"};
-  auto known = queues();
-  if (!known) return known.error();
-  auto found = step_row(store_, **entry, *known);
-  if (!found) return found.error();
-  if (!*found || !(*found)->row.stored)
-    return Error{.code = Code::store_unavailable,
-                 .message = "no queue has task '" + id + "', which is to run again",
-                 .retryable = true};
-  const core::Record& record = (*found)->row.stored->record;
-  Place place{.queue = *(*found)->queue, .sequence = (*entry)->sequence, .claims = record.claims};
-  place.dead = record.state == State::dead;
-  if (record.state == State::cancelled) place.why_not = "its task was cancelled by hand";
-  return place;
 }
 
 Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {

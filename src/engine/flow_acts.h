@@ -53,14 +53,6 @@ class FlowActs {
   Result<void> finish(const core::FlowDefinition& definition, const core::RunState& state);
   Result<void> retry(const core::FlowDefinition& definition, const core::RunState& state,
                      const core::RetryTask& action);
-  struct Place {
-    Queue queue{};
-    core::Sequence sequence{};
-    std::uint32_t claims{};
-    bool dead = false;      // else it is under way, or has just ended in another way
-    std::string why_not{};  // its task can never run again
-  };
-  Result<Place> task_place(const core::FlowStep& step, const core::RunState& state);
   Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);
   // Where the log has an entry of that id, it is not to be run (any more).
   Result<void> call_off(const std::string& id, const core::RunState& state);

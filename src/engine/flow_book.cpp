@@ -21,6 +21,8 @@ constexpr std::size_t kBatch = 1024;
 constexpr std::size_t kPage = 100;
 constexpr std::size_t kLargePage = 20'000;  // a store may have to read all for each
 constexpr auto kNewestFor = 1s;
+// The mark of a definition that was removed.
+constexpr std::string_view kRemoved = "removed";
 constexpr int kTries = 64;  // to write over what was read
 constexpr std::size_t kRunsRemembered = 4096;
 constexpr std::size_t kMostRemembered = 4 << 10;  // bytes of one
@@ -238,7 +240,32 @@ StartKey nobodys_key() { return {.version = 1, .ended = core::StoreTime{}}; }
 
 // --- Definitions ------------------------------------------------------------------------------
 
-Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
+// A key is the workflow's, whatever the version: all its versions have one format.
+Result<KeyFormat> FlowBook::key_format_for(const encoding::ParsedDefinition& asked) {
+  const auto all = read_definitions(asked.definition.name);
+  if (!all) return all.error();
+  const auto keyed =
+      std::find_if(all->rbegin(), all->rend(), [](const auto& each) { return !each->key.empty(); });
+  if (keyed == all->rend()) return asked.key_format.value_or(KeyFormat::plain);
+  const KeyFormat format = (*keyed)->key_format;
+  if (!asked.key_format || *asked.key_format == format) return format;
+  return Error{.code = Code::invalid_input,
+               .message = "workflow '" + asked.definition.name + "': its keys have the format " +
+                          std::string(to_string(format)) + " since version " +
+                          std::to_string((*keyed)->version) +
+                          ", and with another one a start would not find the run that has its "
+                          "key; nothing was added: leave out \"key_format\", or give the workflow "
+                          "another name"};
+}
+
+Result<bool> FlowBook::add(const encoding::ParsedDefinition& asked) {
+  auto format = KeyFormat::plain;
+  if (!asked.definition.key.empty()) {
+    const auto found = key_format_for(asked);
+    if (!found) return found.error();
+    format = *found;
+  }
+  const encoding::ParsedDefinition parsed = encoding::with_key_format(asked, format);
   const core::FlowDefinition& given = parsed.definition;
   const std::string key = encoding::definition_key(given.name, given.version);
   auto swapped =
@@ -253,14 +280,47 @@ Result<bool> FlowBook::add(const encoding::ParsedDefinition& parsed) {
   const auto& current = swapped->current;
   if (!current || !current->record.result) return damaged("the definition of '" + key + "'");
   // What is left out, or written in another way, means the same.
-  const auto there = encoding::parse_definition(current->record.result->text());
+  const auto there = encoding::parse_kept(current->record.result->text());
   if (!there) return damaged("the definition of '" + key + "'");
   auto differs = encoding::differing({}, StoredBody::json(encoding::meaning_of(there->definition)),
                                      {}, StoredBody::json(encoding::meaning_of(given)));
+  if (differs.empty() && current->record.reason == kRemoved) {
+    core::Record again = current->record;
+    again.reason.clear();
+    const auto restored = swap({.at = at(core::kFlowsLedger, key),
+                                .expected = current->revision,
+                                .record = std::move(again)});
+    if (!restored) return restored.error();
+    return restored->written;
+  }
   if (differs.empty()) return false;
   const auto last = newest(given.name);
   return another_definition(given, std::move(differs),
                             (last ? (*last)->version : given.version) + 1);
+}
+
+// A definition stays for the runs that began with it. So removing it is a mark on its record.
+Result<void> FlowBook::remove(std::string_view name, std::uint32_t version) {
+  if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
+  const store::Address where = at(core::kFlowsLedger, encoding::definition_key(name, version));
+  const auto stored = get(where);
+  if (!stored) return stored.error();
+  if (!*stored || (*stored)->record.reason == kRemoved) return no_workflow(name, version);
+  core::Record record = (*stored)->record;
+  record.reason = std::string(kRemoved);
+  const auto swapped =
+      swap({.at = where, .expected = (*stored)->revision, .record = std::move(record)});
+  if (!swapped) return swapped.error();
+  const std::lock_guard lock(mutex_);
+  newest_.erase(std::string(name));
+  return {};
+}
+
+Result<FlowDefinitionRef> FlowBook::to_start(std::string_view name, std::uint32_t version) {
+  if (version == 0) return newest(name);
+  const auto stored = get(at(core::kFlowsLedger, encoding::definition_key(name, version)));
+  if (stored && *stored && (*stored)->record.reason == kRemoved) return no_workflow(name, version);
+  return definition(name, version);
 }
 
 Result<FlowDefinitionRef> FlowBook::definition(std::string_view name, std::uint32_t version) {
@@ -293,7 +353,7 @@ Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
   }
   const auto json = read_definition(key);
   if (!json) return json.error();
-  auto parsed = encoding::parse_definition(*json);
+  auto parsed = encoding::parse_kept(*json);
   if (!parsed) return damaged("the definition of '" + key + "'");
   auto made = std::make_shared<const core::FlowDefinition>(std::move(parsed->definition));
   const std::lock_guard lock(mutex_);
@@ -344,6 +404,7 @@ Result<std::vector<FlowDefinitionRef>> FlowBook::read_definitions(std::string_vi
     if (!page) return page.error();
     for (const store::Row& row : page->rows) {
       if (!name.empty() && !row.key.starts_with(mine)) return all;
+      if (row.stored && row.stored->record.reason == kRemoved) continue;
       auto known = definition(row.key);
       if (!known) return known.error();
       all.push_back(std::move(*known));

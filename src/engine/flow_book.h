@@ -85,7 +85,11 @@ class FlowBook {
 
   // False: this version is there, and means the same. Another definition under this name and version is a
   // conflict: definitions do not change.
-  Result<bool> add(const encoding::ParsedDefinition& parsed);
+  Result<bool> add(const encoding::ParsedDefinition& asked);
+  // Its runs still find it; nobody else does.
+  Result<void> remove(std::string_view name, std::uint32_t version);
+  // The definition, unless it was removed.
+  Result<FlowDefinitionRef> to_start(std::string_view name, std::uint32_t version);
   // Code::not_found: there is none; Code::invalid_input: there can be none of that name.
   Result<FlowDefinitionRef> definition(std::string_view name, std::uint32_t version);
   // The highest version. What another process added may be overlooked for a second.
@@ -155,6 +159,7 @@ class FlowBook {
   void remember(const core::RunState& state, const core::Stored& stored);
   Result<FlowDefinitionRef> definition(const std::string& key);
   Result<std::string> read_definition(const std::string& key);
+  Result<KeyFormat> key_format_for(const encoding::ParsedDefinition& asked);
   Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
   Error no_workflow(std::string_view name, std::optional<std::uint32_t> version);
 

@@ -5,11 +5,13 @@
 #include "core/names.h"
 #include "core/words.h"
 #include "encoding/digest.h"
+#include "encoding/flow_event.h"
 #include "encoding/flow_input.h"
 #include "encoding/kept_json.h"
 #include "encoding/object_text.h"
 #include "encoding/utf8.h"
 #include "engine/find_run.h"
+#include "engine/task_row.h"
 
 namespace once::engine {
 namespace {
@@ -69,14 +71,18 @@ Result<Approved> verdict_that_stands(const core::FlowEvent& first, bool yes) {
   const encoding::Json* const approver = json ? json->member("by") : nullptr;
   const std::string who = approver ? approver->string() : rejecter(first.error);
   if (stands == yes && (stands || first.outcome == core::StepOutcome::failed))
-    return Approved{.approved = stands, .duplicate = true, .by = who};
+    return Approved{.approved = stands,
+                    .duplicate = true,
+                    .by = who,
+                    .sequence = first.sequence.value,
+                    .at = first.at};
   auto conflict = std::make_shared<Conflict>();
   conflict->id = core::event_id(first);
   conflict->sequence = first.sequence.value;
   return Error{.code = Code::conflicting_duplicate,
                .message = "step " + quoted(first.step) + " of run " + quoted(first.run) +
-                          " is decided: " + (stands ? "approved by " + who : first.error) +
-                          "; nothing was changed",
+                          " is decided (#" + std::to_string(first.sequence.value) + "): " +
+                          (stands ? "approved by " + who : first.error) + "; nothing was changed",
                .conflict = std::move(conflict)};
 }
 
@@ -86,9 +92,29 @@ Error other_signal(const core::FlowEvent& given, core::Sequence sequence) {
   conflict->sequence = sequence.value;
   return {.code = Code::conflicting_duplicate,
           .message = "signal id " + quoted(given.signal_id) + " is known to run " +
-                     quoted(given.run) + " with another name or body (#" +
-                     std::to_string(sequence.value) + "); nothing was added",
+                     quoted(given.run) + " with another body (#" + std::to_string(sequence.value) +
+                     "); nothing was added",
           .conflict = std::move(conflict)};
+}
+
+// What somebody who sends a signal hears when the log has one of that name.
+Result<Signalled> told_first(core::FlowEvent mine, const core::FlowEvent& first, std::string by) {
+  Signalled answer{.counts = mine.signal_id == first.signal_id,
+                   .first = {.id = first.signal_id,
+                             .sequence = first.sequence.value,
+                             .at = first.at,
+                             .by = std::move(by)}};
+  if (!answer.counts) return answer;
+  if (mine.value != first.value) return other_signal(mine, first.sequence);
+  mine.by_name = first.by_name;
+  const auto item = FlowLog::entry_of(mine);
+  const auto digest = encoding::content_digest(item.topic, item.body);
+  if (!digest) return digest.error();
+  answer.receipt = {.id = item.id,
+                    .sequence = first.sequence.value,
+                    .digest = encoding::text(*digest),
+                    .duplicate = true};
+  return answer;
 }
 
 }  // namespace
@@ -140,8 +166,46 @@ Error FlowControl::no_run(std::string_view run) {
                      ", or it is over and forgotten; 'once flow runs' shows those that are there"};
 }
 
+// The facts outlive the log. Version 0.1 gave each signal an entry of its own: the first one counts.
+Result<std::optional<FlowControl::First>> FlowControl::first_signal(const core::RunState& state,
+                                                                    const core::FlowEvent& mine) {
+  std::optional<First> first;
+  if (const auto fact = state.signals.find(mine.signal); fact != state.signals.end()) {
+    first.emplace(First{.event = mine});
+    first->event.signal_id = fact->second.id;
+    first->event.by_name = fact->second.by_name;
+    first->event.value = fact->second.value;
+    first->event.sequence = fact->second.sequence;
+    first->event.at = fact->second.at;
+  }
+  const auto entry = store_.find(core::event_id(mine));
+  if (!entry) return entry.error();
+  if (!*entry || (first && first->event.sequence < (*entry)->sequence)) return first;
+  if ((*entry)->body) {
+    auto event = encoding::decode_event((*entry)->id, (*entry)->topic, *(*entry)->body,
+                                        (*entry)->sequence, (*entry)->published_at);
+    if (!event) return event.error();
+    first.emplace(First{.event = std::move(*event)});
+  }
+  if (first) first->by = said_in((*entry)->headers).who;
+  return first;
+}
+
+Result<void> FlowControl::came_in_time(const core::RunState& state, core::Sequence sequence) {
+  const auto end =
+      log_.find(core::event_id(core::event_in(state, Kind::ended, core::round_of(state))));
+  if (!end) return end.error();
+  if (!*end || (*end)->sequence > sequence) return {};
+  return Error{.code = Code::wrong_state,
+               .message = "run " + quoted(state.run) + " ended (" +
+                          std::string(to_string((*end)->run_outcome)) + ", #" +
+                          std::to_string((*end)->sequence.value) +
+                          ") before this came: it is in the log as #" +
+                          std::to_string(sequence.value) + ", and the run does not go on"};
+}
+
 Result<Signalled> FlowControl::signal(std::string_view run, std::string_view name, const Body& body,
-                                      std::string_view id) {
+                                      std::string_view id, const By& by) {
   if (auto ok = core::check_id(id); !ok) return ok.error();
   auto known = find(run);
   if (!known) return known.error();
@@ -154,6 +218,7 @@ Result<Signalled> FlowControl::signal(std::string_view run, std::string_view nam
   core::FlowEvent event = core::event_in(state, Kind::signal, 0);
   event.signal = name;
   event.signal_id = id;
+  event.by_name = true;
   event.value = "null";
   if (!body.text().empty()) {
     const auto json = body.is_json() ? encoding::parse_json(body.text()) : Error{};
@@ -166,36 +231,33 @@ Result<Signalled> FlowControl::signal(std::string_view run, std::string_view nam
     return refused(Code::too_large, "the body of a signal is at most " +
                                         core::size_text(kMostSignal) + ", this is " +
                                         core::size_text(event.value.size()));
-  const std::string entry_id = core::event_id(event);
-  auto item = FlowLog::entry_of(event);
-  const auto digest = encoding::content_digest(item.topic, item.body);
-  if (!digest) return digest.error();
-  // The facts outlive the log.
-  const auto fact = state.signals.find(event.signal);
-  const std::string counts(fact == state.signals.end() ? id : fact->second.id);
-  if (fact != state.signals.end() && counts == id) {
-    if (fact->second.value != event.value) return other_signal(event, fact->second.sequence);
-    return Signalled{.receipt = {.id = entry_id,
-                                 .sequence = fact->second.sequence.value,
-                                 .digest = encoding::text(*digest),
-                                 .duplicate = true},
-                     .counts = counts};
-  }
   // Who repeats it after the run has ended hears that it is there.
-  if (const core::EndFact* const end = core::end_of(state)) {
-    auto there = log_.find(entry_id);
-    if (!there) return there.error();
-    if (!*there) return is_over(run, *end);
-  }
+  auto first = first_signal(state, event);
+  if (!first) return first.error();
+  const core::EndFact* const end = core::end_of(state);
+  const bool mine = *first && (*first)->event.signal_id == id;
+  if (end != nullptr && !mine) return is_over(run, *end);
+  if (*first) return told_first(event, (*first)->event, (*first)->by);
+  auto item = FlowLog::entry_of(event);
+  item.headers = {{kBy, by.who}};
   auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();
-  if (appended->verdict == core::AppendVerdict::conflict)
-    return other_signal(event, appended->sequence);
-  return Signalled{.receipt = {.id = entry_id,
+  if (appended->verdict != core::AppendVerdict::accepted) {
+    first = first_signal(state, event);
+    if (!first) return first.error();
+    if (*first) return told_first(event, (*first)->event, (*first)->by);
+    return refused(Code::wrong_state, "run " + quoted(run) + " has had a signal " + quoted(name) +
+                                          ", which is forgotten by now");
+  }
+  if (auto ok = came_in_time(state, appended->sequence); !ok) return ok.error();
+  return Signalled{.counts = true,
+                   .receipt = {.id = core::event_id(event),
                                .sequence = appended->sequence.value,
-                               .digest = encoding::text(appended->digest),
-                               .duplicate = appended->verdict == core::AppendVerdict::duplicate},
-                   .counts = counts};
+                               .digest = encoding::text(appended->digest)},
+                   .first = {.id = std::string(id),
+                             .sequence = appended->sequence.value,
+                             .at = store_.wall(),
+                             .by = by.who}};
 }
 
 Result<Approved> FlowControl::approve(std::string_view run, std::string_view step, bool yes,
@@ -224,6 +286,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
     event.value = last.fact->value;
     event.error = last.fact->error;
     event.sequence = last.fact->sequence;
+    event.at = last.fact->at;
     return verdict_that_stands(event, yes);
   }
   if (standing.status != StepStatus::active)
@@ -242,8 +305,14 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
   }
   auto appended = log_.append(FlowLog::entry_of(event));
   if (!appended) return appended.error();
-  if (appended->verdict == core::AppendVerdict::accepted)
-    return Approved{.approved = yes, .duplicate = false, .by = by.who};
+  if (appended->verdict == core::AppendVerdict::accepted) {
+    if (auto ok = came_in_time(state, appended->sequence); !ok) return ok.error();
+    return Approved{.approved = yes,
+                    .duplicate = false,
+                    .by = by.who,
+                    .sequence = appended->sequence.value,
+                    .at = store_.wall()};
+  }
   auto first = log_.find(core::event_id(event));
   if (!first) return first.error();
   if (!*first) return refused(Code::wrong_state, "step " + quoted(step) + " is decided");
@@ -273,6 +342,26 @@ Result<void> FlowControl::cancel(std::string_view run, const By& by) {
   return refused(Code::wrong_state, "run " + quoted(run) + " ended at the same moment");
 }
 
+// A login that may not read the queue's ledger does not hear it here: then the runner says it.
+Result<void> FlowControl::can_run_again(const core::FlowDefinition& definition,
+                                        const core::RunState& state,
+                                        const std::map<std::string, std::uint32_t>& steps) {
+  const auto queues = store_.queues();
+  if (!queues) return {};
+  for (const auto& [step, n] : steps) {
+    const auto index = core::index_of(definition, step);
+    if (!index || definition.steps[*index].kind != core::FlowStep::Kind::task) continue;
+    const auto task = failed_task(store_, core::step_id(state.run, step), n, *queues);
+    if (!task || task->why_never.empty()) continue;
+    return Error{.code = Code::wrong_state,
+                 .message = "run " + quoted(state.run) + " cannot be retried: step " +
+                            quoted(step) + " cannot run again: " + task->why_never +
+                            "; nothing was changed. Close the run with 'once flow cancel " +
+                            state.run + "', and start another with --unique"};
+  }
+  return {};
+}
+
 // Who says it again before a runner has heard of it says the same.
 Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const By& by) {
   auto known = find_folded(run);
@@ -280,6 +369,7 @@ Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const 
   const core::RunState& state = known->run.state;
   auto voided = core::retry_of(*known->definition, state, encoding::judge());
   if (!voided) return voided.error();
+  if (auto ok = can_run_again(*known->definition, state, *voided); !ok) return ok.error();
   core::FlowEvent event = core::event_in(state, Kind::retried, core::round_of(state) + 1);
   event.voided = std::move(*voided);
   store::Append item = FlowLog::entry_of(event);

@@ -89,8 +89,7 @@ std::string FlowStarter::new_run(std::string_view workflow) {
 }
 
 Result<RunStarted> FlowStarter::start(const RunStart& start) {
-  auto definition = start.version > 0 ? book_.definition(start.workflow, start.version)
-                                      : book_.newest(start.workflow);
+  auto definition = book_.to_start(start.workflow, start.version);
   if (!definition) return definition.error();
   auto input = kept_input(start.input);
   if (!input) return input.error();

@@ -94,17 +94,21 @@ class Received {
     ::_exit(127);
   }
 
-  // The program's own descriptors must not stay open here; the lock stays until all have ended.
+  // The program's own descriptors must not stay open here; the locks stay until all have ended.
   void leave_to_program() {
     for (const auto passed : {guard::input, guard::output, guard::errors}) fds_[passed].reset();
   }
 
-  void give_up_lock() { fds_[guard::lock].reset(); }
+  void give_up_locks() {
+    fds_[guard::folder].reset();
+    fds_[guard::lock].reset();
+  }
 
   // As the worker would have done.
   void remove_files() const {
     if (folder_ == nullptr) return;
-    for (const char* name : {guard::kTaskFile, guard::kResultFile, guard::kSocketFile})
+    for (const char* name :
+         {guard::kTaskFile, guard::kResultFile, guard::kSocketFile, guard::kLockFile})
       ::unlink((std::string(folder_) + name).c_str());
     ::rmdir(folder_);
   }
@@ -179,7 +183,7 @@ class Watch {
   }
 
   bool report() {
-    job_.give_up_lock();
+    job_.give_up_locks();
     return !worker_gone_ && send_notice({Notice::Kind::ended, status_, cause_});
   }
 
@@ -315,7 +319,7 @@ int run_guard(int, char**) {
   // above all: it would hide the worker's death from that guard.
   ::closefrom(guard::kChannelFd + 1);
   ::fcntl(guard::kChannelFd, F_SETFD, FD_CLOEXEC);
-  ::prctl(PR_SET_NAME, "once-guard");
+  ::prctl(PR_SET_NAME, guard::kName);
   // Every signal stays blocked: nobody but the worker ends a guard, short of SIGKILL.
   sigset_t all;
   sigfillset(&all);

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +16,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <set>
 
 #include "engine/process_table.h"
 
@@ -27,6 +30,62 @@ Error cannot_start(const std::string& name, int error) {
                "cannot start the guard '" + name + "': " + std::strerror(error) +
                    "; no program was started; mend that and start the worker again",
                true};
+}
+
+// The guards of this process, and whether every other child of it is an orphan of a guard.
+class Family {
+ public:
+  // False from the start if this process has children that it did not get from a guard, and for
+  // process 1, which gets the orphans of strangers.
+  void adopt() {
+    const std::lock_guard lock(mutex_);
+    if (adopts_ || ::getpid() == 1) return;
+    const auto all = processes();
+    adopts_ = std::none_of(all.begin(), all.end(),
+                           [&](const Process& process) { return is_stranger(process); }) &&
+              ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+  }
+
+  // No guard is taken for an orphan between its start and its entry here.
+  template <class Start>
+  pid_t add(Start start) {
+    const std::lock_guard lock(mutex_);
+    const pid_t pid = start();
+    if (pid > 0) guards_.insert(pid);
+    return pid;
+  }
+  void remove(pid_t guard) {
+    const std::lock_guard lock(mutex_);
+    guards_.erase(guard);
+  }
+
+  // Kills the orphans that are there now and takes in those that have ended. True: there were some.
+  bool end_orphans() {
+    const std::lock_guard lock(mutex_);
+    bool any = false;
+    if (!adopts_) return any;
+    for (const Process& process : processes()) {
+      if (!is_stranger(process)) continue;
+      any = true;
+      ::kill(process.pid, SIGKILL);
+      ::waitpid(process.pid, nullptr, WNOHANG);
+    }
+    return any;
+  }
+
+ private:
+  bool is_stranger(const Process& process) const {
+    return process.parent == ::getpid() && !guards_.contains(process.pid);
+  }
+
+  std::mutex mutex_{};
+  std::set<pid_t> guards_{};  // under mutex_
+  bool adopts_ = false;       // under mutex_
+};
+
+Family& family() {
+  static Family one;
+  return one;
 }
 
 }  // namespace
@@ -61,9 +120,13 @@ Result<GuardProcess> GuardProcess::start(int executable, const std::string& name
   std::vector<char*> variables;
   for (const auto& variable : environment) variables.push_back(pointer(variable));
   variables.push_back(nullptr);
-  pid_t pid = -1;
-  const int error =
-      ::posix_spawn(&pid, path.c_str(), &actions, &attributes, arguments, variables.data());
+  int error = 0;
+  const pid_t pid = family().add([&] {
+    pid_t started = -1;
+    error =
+        ::posix_spawn(&started, path.c_str(), &actions, &attributes, arguments, variables.data());
+    return error == 0 ? started : -1;
+  });
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return cannot_start(name, error);
@@ -80,8 +143,10 @@ GuardProcess::~GuardProcess() {
   // Not only closed: a child that the application forked may hold a copy.
   ::shutdown(channel_.get(), SHUT_RDWR);
   channel_.reset();
+  keep_going();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  family().remove(pid_);
 }
 
 bool GuardProcess::send_job(const std::vector<int>& descriptors) const {
@@ -115,12 +180,33 @@ GuardProcess::Heard GuardProcess::hear() const {
   return {notice, false};
 }
 
+void GuardProcess::keep_going() const { ::kill(pid_, SIGCONT); }
+
+// While the guard is there, it adopts what is below it: nothing gets out of its tree.
+void GuardProcess::kill_all() const {
+  ::kill(pid_, SIGSTOP);
+  for (bool any = true; any;) {
+    any = false;
+    for (const Process& process : descendants(processes(), pid_)) {
+      if (process.state == 'Z') continue;
+      any = true;
+      ::kill(process.pid, SIGKILL);
+    }
+    if (any) ::poll(nullptr, 0, 1);
+  }
+  ::kill(pid_, SIGKILL);
+}
+
 // The program dies with its guard; this is for the rest. The guard is not waited for yet, so that
 // nobody else can have its process id, which is the session's.
-void GuardProcess::end_session() const {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{10};
-  for (bool any = true; any && std::chrono::steady_clock::now() < give_up;) {
-    any = false;
+void GuardProcess::end_orphans() const {
+  // The channel closes before the kernel hands the guard's children on.
+  siginfo_t info{};
+  while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 &&
+         errno == EINTR) {
+  }
+  for (bool any = true; any;) {
+    any = family().end_orphans();
     for (const Process& process : processes()) {
       if (process.session != pid_ || process.state == 'Z') continue;
       any = true;
@@ -131,7 +217,9 @@ void GuardProcess::end_session() const {
 }
 
 Result<std::unique_ptr<GuardPool>> GuardPool::open(const std::string& executable,
-                                                   std::vector<std::string> environment) {
+                                                   std::vector<std::string> environment,
+                                                   bool adopts) {
+  if (adopts) family().adopt();
   store::FileDescriptor file(::open(executable.c_str(), O_PATH | O_CLOEXEC));
   if (file && file.get() < kFirstFreeFd)
     file = store::FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
@@ -147,6 +235,7 @@ Result<GuardProcess> GuardPool::take() {
       GuardProcess guard = std::move(idle_.back());
       idle_.pop_back();
       guard.reused_ = true;
+      guard.keep_going();
       return guard;
     }
   }

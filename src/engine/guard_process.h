@@ -38,8 +38,13 @@ class GuardProcess {
     bool gone = false;
   };
   Heard hear() const;
-  // After the guard's own death: ends what is left of its session.
-  void end_session() const;
+  // Continues the guard if somebody suspended it.
+  void keep_going() const;
+  // Kills everything below the guard, then the guard.
+  void kill_all() const;
+  // After the guard's own death: ends what is left of its session, and the orphans that came to this
+  // process if it adopts them. Returns when nothing of that runs.
+  void end_orphans() const;
 
  private:
   friend class GuardPool;
@@ -56,8 +61,9 @@ class GuardPool {
  public:
   // The guard stays as it is now: a new version installed while the worker runs must not have to
   // talk to an old one.
+  // `adopts`: as Program::adopts_orphans.
   static Result<std::unique_ptr<GuardPool>> open(const std::string& executable,
-                                                 std::vector<std::string> environment);
+                                                 std::vector<std::string> environment, bool adopts);
 
   Result<GuardProcess> take();
   void give_back(GuardProcess guard);  // it has ended what it ran

@@ -12,7 +12,8 @@
 
 namespace once::engine::guard {
 
-inline constexpr int kChannelFd = 3;  // where a guard finds its end of the pair
+inline constexpr char kName[] = "once-guard";  // of the process
+inline constexpr int kChannelFd = 3;           // where a guard finds its end of the pair
 // Where a program finds the worker's presence: above what scripts use by hand, below 256.
 inline constexpr int kProgramLockFd = 190;
 
@@ -20,6 +21,7 @@ inline constexpr int kProgramLockFd = 190;
 inline constexpr char kTaskFile[] = "/task.json";
 inline constexpr char kResultFile[] = "/result";
 inline constexpr char kSocketFile[] = "/socket";
+inline constexpr char kLockFile[] = "/.lock";
 
 // Worker to guard: one byte each.
 enum class Order : char {
@@ -29,7 +31,8 @@ enum class Order : char {
 };
 
 // The descriptors that come with Order::run, in this order.
-enum Passed { job_file, input, output, errors, lock, passed_count };  // lock: only if there is one
+// folder: its lock; see AttemptFolder. lock: only if there is one.
+enum Passed { job_file, input, output, errors, folder, lock, passed_count };
 
 // The job file: this, then that many strings, each ended by a NUL: the path of the program, the
 // folder of the attempt, its arguments, its environment.

@@ -5,6 +5,9 @@
 #include <limits>
 #include <mutex>
 
+#include "encoding/key_template.h"
+#include "encoding/step_headers.h"
+
 namespace once::engine {
 namespace {
 
@@ -16,6 +19,53 @@ constexpr Duration kRetireEvery = std::chrono::hours{1};
 constexpr Duration kLease = std::chrono::minutes{10};  // of one round
 constexpr int kRestPerRound = 20;
 constexpr std::size_t kPage = 500;
+
+constexpr const char* kRecordLost =
+    "its record is gone from the ledger, and it was handed over before: it may have run";
+
+// Holds tasks whose record was lost, each under its key, where a claim would find it. Returns the
+// tasks that a claim can still judge by itself: another task has the key, or there is nothing to run.
+Result<std::vector<core::Sequence>> hold_unrecorded(store::Store& store, const std::string& name,
+                                                    std::span<const core::Sequence> sequences) {
+  std::vector<core::Sequence> left;
+  const auto queues = store.queues();
+  if (!queues) return queues.error();
+  const auto queue = std::find_if(queues->begin(), queues->end(),
+                                  [&](const Queue& each) { return each.name == name; });
+  if (queue == queues->end()) return left;
+  const auto keys = encoding::KeyTemplate::parse(queue->key);
+  if (!keys) return keys.error();
+  Scribe scribe(store, core::policy_of(*queue));
+  for (const core::Sequence sequence : sequences) {
+    const auto entry = store.entry(name, sequence);
+    if (!entry) return entry.error();
+    if (!*entry || !(*entry)->body) {
+      left.push_back(sequence);
+      continue;
+    }
+    const store::Entry& task = **entry;
+    auto key = keys->key(task.id, task.topic, *task.body, task.headers);
+    if (!key) {
+      left.push_back(sequence);
+      continue;
+    }
+    core::SetAside aside{.sequence = sequence,
+                         .digest = task.digest,
+                         .state = State::in_doubt,
+                         .reason = kRecordLost};
+    if (auto step =
+            queue->stream.empty() ? encoding::read_step(task.headers, name) : std::nullopt) {
+      aside.reply = encoding::reply_to(*step);
+      aside.own = std::move(step->policy);
+    }
+    const auto written =
+        scribe.write({.at = {.queue = name, .key = std::move(*key), .sequence = sequence},
+                      .command = std::move(aside)});
+    if (!written && written.error().code != Code::wrong_state) return written.error();
+    if (!written || written->decision.verdict == core::Verdict::fenced) left.push_back(sequence);
+  }
+  return left;
+}
 
 }  // namespace
 
@@ -122,11 +172,19 @@ Result<std::uint64_t> Housekeeper::sweep(store::Store& store, const std::string&
     auto page = store.overlooked(queue, after, kPage);
     if (!page) return page.error();
     if (after == floor) floor = page->settled;
-    if (!page->sequences.empty()) {
+    std::vector<core::Sequence> to_wake;
+    std::set_difference(page->sequences.begin(), page->sequences.end(), page->unrecorded.begin(),
+                        page->unrecorded.end(), std::back_inserter(to_wake));
+    if (!page->unrecorded.empty()) {
+      const auto left = hold_unrecorded(store, queue, page->unrecorded);
+      if (!left) return left.error();
+      to_wake.insert(to_wake.end(), left->begin(), left->end());
+    }
+    if (!to_wake.empty()) {
       std::vector<store::Wake> wakes;
-      for (const core::Sequence sequence : page->sequences) wakes.push_back({.sequence = sequence});
+      for (const core::Sequence sequence : to_wake) wakes.push_back({.sequence = sequence});
       if (auto done = store.wake(queue, wakes); !done) return done.error();
-      woken += page->sequences.size();
+      woken += to_wake.size();
     }
     if (!page->next) break;
     after = page->next;

@@ -1,5 +1,6 @@
 // What some worker must do now and then, elected by a lease: the sweep, which wakes every entry
-// that the feed counts as done while the ledger does not, and the retention.
+// that the feed counts as done while the ledger does not, and the retention. An entry whose record
+// was lost is held in doubt instead: it may have run.
 #pragma once
 
 #include <functional>

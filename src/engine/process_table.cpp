@@ -4,7 +4,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,15 +34,50 @@ std::vector<Process> processes() {
     const ssize_t size = ::read(file.get(), text, sizeof text - 1);
     if (size <= 0) continue;
     text[size] = '\0';
+    const char* const name_begin = std::strchr(text, '(');
     const char* const name_end = std::strrchr(text, ')');
+    if (name_begin == nullptr || name_end == nullptr) continue;
     Process process;
+    process.name.assign(name_begin + 1, name_end);
     process.pid = static_cast<pid_t>(pid);
-    if (name_end != nullptr && std::sscanf(name_end + 1, " %c %d %d %d", &process.state,
-                                           &process.parent, &process.group, &process.session) == 4)
-      found.push_back(process);
+    if (std::sscanf(name_end + 1, " %c %d %d %d", &process.state, &process.parent, &process.group,
+                    &process.session) == 4)
+      found.push_back(std::move(process));
   }
   ::closedir(directory);
   return found;
+}
+
+std::vector<Process> descendants(const std::vector<Process>& all, pid_t ancestor) {
+  std::vector<Process> found;
+  const auto add_children_of = [&](pid_t parent) {
+    std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+                 [&](const Process& process) { return process.parent == parent; });
+  };
+  add_children_of(ancestor);
+  for (std::size_t next = 0; next < found.size(); ++next) add_children_of(found[next].pid);
+  return found;
+}
+
+std::string environment_of(pid_t pid) {
+  const store::FileDescriptor file(
+      ::open(("/proc/" + std::to_string(pid) + "/environ").c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char bytes[16 << 10];
+  ssize_t size = 0;
+  while (file && (size = ::read(file.get(), bytes, sizeof bytes)) > 0)
+    text.append(bytes, static_cast<std::size_t>(size));
+  return text;
+}
+
+void kill_process(pid_t pid, const std::function<bool()>& still) {
+  const store::FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!handle && errno != ENOSYS) return;  // it has ended
+  if (!still()) return;
+  if (handle)
+    ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0);
+  else
+    ::kill(pid, SIGKILL);
 }
 
 }  // namespace once::engine

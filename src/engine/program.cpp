@@ -33,6 +33,7 @@
 #include "engine/head.h"
 #include "engine/program_environment.h"
 #include "engine/step_server.h"
+#include "engine/stray_processes.h"
 #include "store/file_descriptor.h"
 
 namespace once::engine {
@@ -47,6 +48,8 @@ using SteadyClock = std::chrono::steady_clock;
 // A guard that ends the program after half a lease of silence is done before anyone may take over.
 constexpr int kHeartbeats = 10;  // per lease
 constexpr int kSilence = 2;      // this part of a lease
+// How long after the grace a guard may take to report. A lease that the timeout bounds lasts longer.
+constexpr Duration kPatience{500};
 
 enum class Role { program, probe };
 
@@ -108,8 +111,8 @@ store::FileDescriptor memory_file(const char* name, std::string_view bytes) {
 class Tail {
  public:
   void add(std::string_view bytes) {
-    text_.append(bytes.substr(bytes.size() - std::min(bytes.size(), core::kErrorKept)));
-    if (text_.size() > 4 * core::kErrorKept) text_.erase(0, text_.size() - core::kErrorKept);
+    text_.append(bytes.substr(bytes.size() - std::min(bytes.size(), core::kLogKept)));
+    if (text_.size() > 4 * core::kLogKept) text_.erase(0, text_.size() - core::kLogKept);
   }
   // At most `limit` bytes of well-formed UTF-8, without line ends at the end.
   std::string text(std::size_t limit) const {
@@ -161,6 +164,12 @@ class Attempt {
 
   Report run() {
     Report report = run_program();
+    if (listener_) {
+      if (report.never_started) how_ = "not started";
+      const auto took = std::chrono::duration_cast<Duration>(SteadyClock::now() - began_);
+      listener_->ended({.verdict = report.outcome.kind(), .how = how_, .took = took});
+    }
+    report.log = tail_.text(core::kLogKept);
     if (prepared_.role == Role::program) return report;
     // A probe that could not be asked has not answered.
     if (report.never_started) return Report{Outcome::unknown(report.never_started->message)};
@@ -169,6 +178,8 @@ class Attempt {
 
  private:
   Report run_program() {
+    // An earlier claim may have left processes that no guard and no worker could end.
+    if (assignment_.attempt > 1) end_strays(assignment_, prepared_.program.store, Claims::earlier);
     if (assignment_.stop.stop_requested())
       return Report{no_answer("asked to stop before the program was started")};
     auto folder = AttemptFolder::make(assignment_);
@@ -180,9 +191,15 @@ class Attempt {
     if (!job || !input || !stop_event || !output_.open() || !errors_.open())
       return never_started(cannot_start(command(), errno));
     std::vector<int> descriptors = {job.get(), input.get(), output_.theirs.get(),
-                                    errors_.theirs.get()};
+                                    errors_.theirs.get(), folder->lock()};
     if (assignment_.inheritable_fd >= 0) descriptors.push_back(assignment_.inheritable_fd);
 
+    began_ = SteadyClock::now();
+    if (prepared_.program.listener)
+      listener_ = prepared_.program.listener({.task = assignment_.task,
+                                              .queue = assignment_.queue,
+                                              .attempt = static_cast<int>(assignment_.attempt),
+                                              .probe = prepared_.role == Role::probe});
     const std::stop_callback on_stop(assignment_.stop,
                                      [&stop_event] { ::eventfd_write(stop_event.get(), 1); });
     for (bool again = true; again;) {
@@ -192,13 +209,19 @@ class Attempt {
       if (ended_)
         prepared_.guards->give_back(std::move(*guard));
       else
-        guard->end_session();
+        end_what_is_left(*guard);
       again = guard->reused() && !ready_;  // it had died while it was idle: nothing was begun
     }
     steps_.finish();
-    drain(output_, head_);
-    drain(errors_, tail_);
+    drain(output_, output_heard_);
+    drain(errors_, errors_heard_);
     return verdict(*folder);
+  }
+
+  // The guard is dead.
+  void end_what_is_left(const GuardProcess& guard) const {
+    guard.end_orphans();
+    end_strays(assignment_, prepared_.program.store, Claims::up_to_this);
   }
 
   // What is said of a run that was not begun: of a program that it did nothing, of a probe that it
@@ -232,36 +255,50 @@ class Attempt {
   // Until the guard has said its last word, or is gone.
   void converse(const GuardProcess& guard, int stop_event) {
     const auto pause = std::max(assignment_.lease / kHeartbeats, Duration{1});
-    const bool beats = assignment_.lease.count() > 0;
-    auto next_beat = SteadyClock::now() + pause;
+    auto next_beat = SteadyClock::time_point::max();
+    if (assignment_.lease.count() > 0) next_beat = SteadyClock::now() + pause;
+    auto kill_at = SteadyClock::time_point::max();
     bool stop_wanted = false;
     bool stop_sent = false;
     while (!ended_) {
-      int wait = -1;
-      if (beats) {
-        const auto left = std::chrono::ceil<Duration>(next_beat - SteadyClock::now()).count();
-        wait = static_cast<int>(std::clamp<Duration::rep>(left, 0, INT_MAX));
-      }
+      const int wait = wait_until(std::min(next_beat, kill_at));
       pollfd fds[] = {{guard.channel(), POLLIN, 0},
                       {output_.ours.get(), POLLIN, 0},
                       {errors_.ours.get(), POLLIN, 0},
                       {stop_wanted ? -1 : stop_event, POLLIN, 0},
                       {steps_.listening(), POLLIN, 0}};
       ::poll(fds, std::size(fds), wait);
-      if (fds[1].revents != 0) output_.read(head_);
-      if (fds[2].revents != 0) errors_.read(tail_);
+      if (fds[1].revents != 0) output_.read(output_heard_);
+      if (fds[2].revents != 0) errors_.read(errors_heard_);
       if (fds[3].revents != 0) stop_wanted = true;
       if (fds[4].revents != 0) steps_.accept();
-      if (stop_wanted && !stop_sent) stop_sent = guard.send(Order::stop);
-      if (beats && SteadyClock::now() >= next_beat) {
+      if (stop_wanted && !stop_sent) {
+        stop_sent = guard.send(Order::stop);
+        guard.keep_going();
+        kill_at = SteadyClock::now() + prepared_.program.grace + kPatience;
+      }
+      if (SteadyClock::now() >= next_beat) {
         guard.send(Order::heartbeat);
+        guard.keep_going();
         next_beat = SteadyClock::now() + pause;
+      }
+      if (SteadyClock::now() >= kill_at) {
+        guard.kill_all();
+        kill_at = SteadyClock::time_point::max();
+        overdue_ = true;
       }
       if (fds[0].revents == 0) continue;
       const auto heard = guard.hear();
       if (heard.gone) return;
       if (heard.notice) note(*heard.notice);
     }
+  }
+
+  // For poll(); the clock's end is for ever.
+  static int wait_until(SteadyClock::time_point when) {
+    if (when == SteadyClock::time_point::max()) return -1;
+    const auto left = std::chrono::ceil<Duration>(when - SteadyClock::now()).count();
+    return static_cast<int>(std::clamp<Duration::rep>(left, 0, INT_MAX));
   }
 
   void note(const Notice& notice) {
@@ -286,6 +323,8 @@ class Attempt {
           Error{Code::failed, "the guard '" + prepared_.program.guard +
                                   "' ended before it started the program; the task was given back "
                                   "unrun; see that it calls guard_main() first"});
+    if (overdue_ && !ended_)
+      return Report{Outcome::unknown(explained("killed by SIGKILL" + went_on()))};
     if (!ended_)
       return Report{
           Outcome::unknown(explained("the program's guard died, and the program with it"))};
@@ -318,38 +357,44 @@ class Attempt {
     switch (ended_->cause) {
       case Cause::none: break;
       case Cause::stopped: return " after it was asked to stop";
-      case Cause::killed:
-        return " because it went on for " + std::to_string(prepared_.program.grace.count()) +
-               " ms after it was asked to stop";
+      case Cause::killed: return went_on();
       case Cause::silent:
         return " by its guard, which heard nothing from the worker for half a lease";
     }
     return {};
   }
 
+  std::string went_on() const {
+    return " because it went on for " + std::to_string(prepared_.program.grace.count()) +
+           " ms after it was asked to stop";
+  }
+
   // What happened, and the end of what the program said about it.
-  std::string explained(std::string what) const {
+  std::string explained(std::string what) {
+    how_ = what;
     const auto said = tail_.text(core::kErrorKept - what.size() - 2);
     if (!said.empty()) what += ": " + said;
     return what;
   }
 
   Report completed(const AttemptFolder& folder) {
-    const auto file = result_file(folder.result_file());
-    const Head& result = file ? *file : head_;
-    Report report{Outcome::completed(body_of(result))};
-    report.result_cut = result.cut();
+    how_ = "exit 0";
+    auto file = result_file(folder.result_file(), assignment_.max_result);
+    Head& result = file ? *file : head_;
+    const std::uint64_t oversize = result.oversize();
+    Report report{Outcome::completed(body_of(result.take()))};
+    report.oversize = oversize;
     return report;
   }
 
   // None when the program wrote no such file.
-  static std::optional<Head> result_file(const std::string& path) {
+  static std::optional<Head> result_file(const std::string& path, std::uint64_t limit) {
     const store::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat about {};
     if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
-    Head head;
+    Head head(limit);
     char bytes[64 << 10];
-    while (!head.cut()) {
+    for (;;) {
       const ssize_t size = ::read(file.get(), bytes, sizeof bytes);
       if (size < 0 && errno == EINTR) continue;
       if (size <= 0) break;
@@ -358,28 +403,44 @@ class Attempt {
     return head;
   }
 
-  static Body body_of(const Head& result) {
+  static Body body_of(std::string result) {
     constexpr std::string_view kWhite = " \t\r\n";
-    const std::string_view text = result.text();
+    const std::string_view text = result;
     if (text.empty()) return {};
-    if (result.cut()) return Body::bytes(std::string(text));  // half a document is not JSON
     if (const auto first = text.find_first_not_of(kWhite); first != text.npos) {
       auto json = Body::json(text.substr(first, text.find_last_not_of(kWhite) - first + 1));
       if (json) return *json;
     }
-    return Body::bytes(std::string(text));
+    return Body::bytes(std::move(result));
   }
 
   const Prepared& prepared_;
   const Assignment& assignment_;
   StepServer steps_;
+  // One of the program's outputs, as the listener gets it and as much as is kept.
+  template <class Kept, void (ProgramListener::*Hear)(std::string_view)>
+  struct Heard {
+    Kept& kept;
+    const std::unique_ptr<ProgramListener>& listener;
+    void add(std::string_view bytes) {
+      kept.add(bytes);
+      if (listener && !bytes.empty()) (listener.get()->*Hear)(bytes);
+    }
+  };
+
   Stream output_{};
   Stream errors_{};
-  Head head_{};
+  Head head_{assignment_.max_result};
   Tail tail_{};
+  std::unique_ptr<ProgramListener> listener_{};  // null: nobody listens
+  Heard<Head, &ProgramListener::output> output_heard_{head_, listener_};
+  Heard<Tail, &ProgramListener::errors> errors_heard_{tail_, listener_};
+  SteadyClock::time_point began_{};
+  std::string how_{};                 // how the program ended
   bool ready_ = false;                // the guard got as far as starting the program
   std::optional<int> not_started_{};  // an error number
   std::optional<Notice> ended_{};
+  bool overdue_ = false;  // the guard did not end the program in time, and the worker did
 };
 
 }  // namespace
@@ -424,8 +485,9 @@ Result<Handler> handler_of(Role role, Program program, std::vector<std::string> 
   if (!guard) return guard.error();
   std::error_code ignored;
   program.guard = std::filesystem::absolute(*guard, ignored).lexically_normal().string();
+  AttemptFolder::clear_abandoned();
   auto inherited = inherited_environment();
-  auto guards = GuardPool::open(program.guard, inherited);
+  auto guards = GuardPool::open(program.guard, inherited, program.adopts_orphans);
   if (!guards) return guards.error();
   // Shared by the copies of the handler, one per thread of the worker.
   auto prepared =

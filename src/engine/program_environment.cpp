@@ -2,6 +2,7 @@
 #include "engine/program_environment.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,20 +14,21 @@
 #include <filesystem>
 #include <string_view>
 
+#include "core/names.h"
 #include "encoding/base64.h"
 #include "encoding/digest.h"
 #include "encoding/json.h"
-#include "store/file_descriptor.h"
+#include "engine/stray_processes.h"
 
 namespace once::engine {
 namespace {
 
 // What a task sets, or a task of another worker may have set: never passed on.
-constexpr std::array<std::string_view, 18> kOfOneTask = {
-    "ONCE_ID",      "ONCE_KEY",       "ONCE_TOPIC",          "ONCE_QUEUE",    "ONCE_SEQUENCE",
-    "ONCE_ATTEMPT", "ONCE_TOKEN",     "ONCE_IN_DOUBT",       "ONCE_DEADLINE", "ONCE_SOCKET",
-    "ONCE_STORE",   "ONCE_BIN",       "ONCE_TASK_FILE",      "ONCE_RESULT",   "ONCE_RUN",
-    "ONCE_STEP",    "ONCE_STEP_NAME", "ONCE_IDEMPOTENCY_KEY"};
+constexpr std::array<std::string_view, 19> kOfOneTask = {
+    "ONCE_ID",      "ONCE_KEY",       "ONCE_TOPIC",           "ONCE_QUEUE",    "ONCE_SEQUENCE",
+    "ONCE_ATTEMPT", "ONCE_TOKEN",     "ONCE_IN_DOUBT",        "ONCE_DEADLINE", "ONCE_SOCKET",
+    "ONCE_STORE",   "ONCE_BIN",       "ONCE_TASK_FILE",       "ONCE_RESULT",   "ONCE_RUN",
+    "ONCE_STEP",    "ONCE_STEP_NAME", "ONCE_IDEMPOTENCY_KEY", "ONCE_CLAIM"};
 constexpr std::string_view kCredentials = "ONCE_NATS_";
 
 std::string rfc3339(Time time) {
@@ -58,6 +60,48 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
+// The names of older versions, once-XXXXXX, are not cleared: those versions held no lock.
+constexpr char kFolder[] = "once-attempt-";
+
+std::string folder_root() {
+  const char* const root = std::getenv("TMPDIR");
+  std::error_code ignored;  // the files' names hold wherever the program changes to
+  return std::filesystem::absolute(root != nullptr && *root != '\0' ? root : "/tmp", ignored)
+      .string();
+}
+
+enum class Owner { self, another, unknown };  // unknown: the file system has no such locks
+
+// Locks the open lock file of a folder if nobody else has, and looks whether it is still there. No
+// flock(): people look for those of a worker to see whether it is in the middle of a write.
+Owner owner_of(const store::FileDescriptor& file, const std::string& folder) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0)
+    return errno == EAGAIN || errno == EACCES ? Owner::another : Owner::unknown;
+  struct stat opened {};
+  struct stat named {};
+  const bool there = ::fstat(file.get(), &opened) == 0 &&
+                     ::lstat((folder + guard::kLockFile).c_str(), &named) == 0 &&
+                     opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  return there ? Owner::self : Owner::another;
+}
+
+// The lock of a folder that nobody owns; none of a link, and none of another user's folder.
+store::FileDescriptor lock_abandoned(const std::string& folder) {
+  const store::FileDescriptor opened(
+      ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat about {};
+  if (!opened || ::fstat(opened.get(), &about) != 0 || about.st_uid != ::geteuid()) return {};
+  store::FileDescriptor lock(
+      ::openat(opened.get(), guard::kLockFile + 1, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  // Its maker was killed before it had a lock, or is about to lock it and then makes another.
+  if (!lock && errno == ENOENT) ::rmdir(folder.c_str());
+  if (!lock || owner_of(lock, folder) != Owner::self) return {};
+  return lock;
+}
+
 }  // namespace
 
 std::vector<std::string> inherited_environment() {
@@ -86,6 +130,10 @@ std::string task_line(const Assignment& assignment) {
     std::replace_if(
         line.begin() + static_cast<std::ptrdiff_t>(begin), line.end(),
         [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  } else if (core::valid_utf8(task.body.text())) {
+    line += ',';
+    append_member("body", task.body.text(), line);
+    line += ",\"text\":true";
   } else {
     line += ",\"raw\":\"" + encoding::base64(task.body.text()) + '"';
   }
@@ -110,11 +158,7 @@ std::string task_line(const Assignment& assignment) {
 }
 
 Result<AttemptFolder> AttemptFolder::make(const Assignment& assignment) {
-  const char* const root = std::getenv("TMPDIR");
-  std::error_code ignored;  // the files' names hold wherever the program changes to
-  std::string path =
-      std::filesystem::absolute(root != nullptr && *root != '\0' ? root : "/tmp", ignored).string();
-  path += "/once-XXXXXX";
+  std::string path;
   const auto failure = [&](const char* what) {
     return Error{Code::failed,
                  std::string(what) + path + ": " + std::strerror(errno) +
@@ -122,8 +166,21 @@ Result<AttemptFolder> AttemptFolder::make(const Assignment& assignment) {
                      "the worker again",
                  true};
   };
-  if (::mkdtemp(path.data()) == nullptr) return failure("cannot make a folder ");  // mode 0700
-  AttemptFolder folder(std::move(path));
+  store::FileDescriptor lock;
+  for (bool mine = false; !mine;) {
+    path = folder_root() + '/' + kFolder + "XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) return failure("cannot make a folder ");  // mode 0700
+    lock = store::FileDescriptor(
+        ::open((path + guard::kLockFile).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!lock && errno != ENOENT) {
+      auto failed = failure("cannot write to the folder ");
+      ::rmdir(path.c_str());
+      return failed;
+    }
+    // Another worker may take the new folder for abandoned, and remove it.
+    mine = lock && owner_of(lock, path) != Owner::another;
+  }
+  AttemptFolder folder(std::move(path), std::move(lock));
   path = folder.task_file();
   const store::FileDescriptor file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -131,8 +188,21 @@ Result<AttemptFolder> AttemptFolder::make(const Assignment& assignment) {
   return folder;
 }
 
+void AttemptFolder::clear_abandoned() {
+  std::error_code error;
+  const std::string root = folder_root();
+  for (std::filesystem::directory_iterator at(root, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(kFolder)) continue;
+    if (auto lock = lock_abandoned(root + '/' + name)) {
+      const AttemptFolder abandoned(root + '/' + name, std::move(lock));
+    }
+  }
+}
+
 AttemptFolder::AttemptFolder(AttemptFolder&& other) noexcept
-    : path_(std::exchange(other.path_, {})) {}
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 AttemptFolder::~AttemptFolder() {
   std::error_code ignored;
@@ -158,6 +228,7 @@ std::vector<std::string> environment(const std::vector<std::string>& inherited,
   set("ONCE_TOKEN", std::to_string(assignment.token.value));
   set("ONCE_IN_DOUBT", assignment.in_doubt ? "1" : "0");
   set("ONCE_IDEMPOTENCY_KEY", idempotency_key(assignment));
+  set("ONCE_CLAIM", claim_mark(assignment));
   if (!assignment.run.empty()) {
     set("ONCE_RUN", assignment.run);
     set("ONCE_STEP", assignment.step);

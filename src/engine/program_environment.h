@@ -6,6 +6,7 @@
 
 #include "engine/assignment.h"
 #include "engine/guard_protocol.h"
+#include "store/file_descriptor.h"
 
 namespace once::engine {
 
@@ -16,16 +17,21 @@ std::vector<std::string> inherited_environment();
 // The line that `once log` prints of the task, with its line end.
 std::string task_line(const Assignment& assignment);
 
-// A private folder for one attempt, removed with all it holds by the destructor.
+// A private folder for one attempt, removed with all it holds by the destructor. A locked file in
+// it says that it has an owner. The worker and the guard hold the lock.
 class AttemptFolder {
  public:
   // In $TMPDIR, else /tmp, with the task's line as a file in it.
   static Result<AttemptFolder> make(const Assignment& assignment);
+  // Removes the folders of this user there that no living process owns. A worker that was killed
+  // together with its guard leaves one.
+  static void clear_abandoned();
   AttemptFolder(AttemptFolder&& other) noexcept;
   AttemptFolder& operator=(AttemptFolder&&) = delete;
   ~AttemptFolder();
 
   const std::string& path() const { return path_; }
+  int lock() const { return lock_.get(); }  // the lock file, locked where the file system can
   std::string task_file() const { return path_ + guard::kTaskFile; }
   std::string result_file() const {
     return path_ + guard::kResultFile;
@@ -33,8 +39,10 @@ class AttemptFolder {
   std::string socket_file() const { return path_ + guard::kSocketFile; }  // if there are steps
 
  private:
-  explicit AttemptFolder(std::string path) : path_(std::move(path)) {}
+  AttemptFolder(std::string path, store::FileDescriptor lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
   std::string path_;  // empty: moved from
+  store::FileDescriptor lock_;
 };
 
 // `inherited` and the variables of this attempt.

@@ -55,8 +55,7 @@ store::Append reply_event(const core::Record& record, const store::Address& at) 
   event.kind = core::FlowEvent::Kind::step;
   event.run = to.id.substr(0, dot);
   event.step = to.id.substr(std::min(dot + 1, to.id.size()));
-  // One that is cancelled never runs again, and may have ended in another way before.
-  event.n = record.claims + (record.state == State::cancelled ? 1 : 0);
+  event.n = core::told_try(record);
   say(event, record, at);
   store::Append reply{
       .id = core::event_id(event), .topic = to.topic, .body = encoding::event_body(event)};

@@ -2,11 +2,6 @@
 
 namespace once::engine {
 
-Kept kept(Body result, bool cut) {
-  if (result.text().size() <= kMaxResult) return {std::move(result), cut};
-  return {Body::bytes(std::string(result.text().substr(0, kMaxResult))), true};
-}
-
 Settler::Settled Settler::settle(Flights flights, const Swapper& first) {
   std::vector<Flight*> all;
   for (const auto& flight : flights) all.push_back(flight.get());
@@ -55,38 +50,45 @@ core::Command Settler::command(const Flight& flight) {
   if (!flight.report) return core::Release{.nonce = flight.nonce};
   const Report& report = *flight.report;
   if (report.never_started)
-    return core::Release{.nonce = flight.nonce, .error = report.never_started->message};
+    return core::Release{
+        .nonce = flight.nonce, .error = report.never_started->message, .log = report.log};
   if (flight.given_up)
     return core::Doubt{.nonce = flight.nonce,
                        .ending = core::Ending::unknown,
                        .error = *flight.given_up,
-                       .jitter = scheduler_.random()};
+                       .jitter = scheduler_.random(),
+                       .log = report.log};
   const Outcome& outcome = report.outcome;
   if (outcome.kind() == Outcome::Kind::completed) {
-    Kept result = kept(outcome.result(), report.result_cut);
-    core::Complete complete{
-        .nonce = flight.nonce, .result = std::move(result.result), .result_cut = result.cut};
+    core::Complete complete{.nonce = flight.nonce,
+                            .result = outcome.result(),
+                            .oversize = report.oversize,
+                            .log = report.log};
     if (flight.probed) complete.probed_by = flight.stored.record.attempts.back().worker;
     return complete;
   }
   const bool verdict = outcome.kind() == Outcome::Kind::dead;
   if (flight.stopped == Stopped::interrupted && !verdict)
-    return core::Release{.nonce = flight.nonce, .started = true, .error = outcome.why()};
+    return core::Release{
+        .nonce = flight.nonce, .started = true, .error = outcome.why(), .log = report.log};
   if (flight.stopped == Stopped::timed_out && !verdict)
     return core::Doubt{.nonce = flight.nonce,
                        .ending = core::Ending::timed_out,
                        .error = outcome.why(),
-                       .jitter = scheduler_.random()};
+                       .jitter = scheduler_.random(),
+                       .log = report.log};
   if (outcome.kind() == Outcome::Kind::unknown)
     return core::Doubt{.nonce = flight.nonce,
                        .ending = core::Ending::unknown,
                        .error = outcome.why(),
-                       .jitter = scheduler_.random()};
+                       .jitter = scheduler_.random(),
+                       .log = report.log};
   return core::Fail{.nonce = flight.nonce,
                     .error = outcome.why(),
                     .retry_in = outcome.retry_in(),
                     .final = outcome.kind() == Outcome::Kind::dead,
-                    .jitter = scheduler_.random()};
+                    .jitter = scheduler_.random(),
+                    .log = report.log};
 }
 
 }  // namespace once::engine

@@ -7,13 +7,6 @@
 
 namespace once::engine {
 
-// What is kept of a result, a task's or a step's: recording it never fails for its size.
-struct Kept {
-  Body result{};
-  bool cut = false;
-};
-Kept kept(Body result, bool cut);
-
 class Settler {
  public:
   Settler(Scheduler& scheduler, Scribe& scribe, Keeper& keeper, Meter& meter)

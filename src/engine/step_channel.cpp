@@ -86,7 +86,7 @@ std::optional<Message> Channel::receive() {
       std::size_t size = 0;
       for (std::size_t i = 0; i < kSizeBytes; ++i)
         size |= static_cast<std::size_t>(static_cast<unsigned char>(received_[i])) << (8 * i);
-      if (size > kMaxFrame) return std::nullopt;
+      if (size > max_frame_) return std::nullopt;
       if (received_.size() >= kSizeBytes + size) {
         auto message = decode(std::string_view(received_).substr(kSizeBytes, size));
         received_.erase(0, kSizeBytes + size);

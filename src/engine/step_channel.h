@@ -21,8 +21,9 @@ store::FileDescriptor connect_to(const std::string& path);
 // descriptor that becomes readable, or -1.
 class Channel {
  public:
-  explicit Channel(store::FileDescriptor socket, int stop = -1)
-      : socket_(std::move(socket)), stop_(stop) {}
+  // `max_result`: of the messages that it receives.
+  Channel(store::FileDescriptor socket, std::uint64_t max_result, int stop = -1)
+      : socket_(std::move(socket)), max_frame_(max_result + kAroundResult), stop_(stop) {}
 
   // The next message; what has arrived comes before a stop. None: the other side is gone or speaks
   // nonsense, or there was a stop.
@@ -35,6 +36,7 @@ class Channel {
   Wait wait_for(short events) const;
 
   store::FileDescriptor socket_;
+  std::uint64_t max_frame_;
   int stop_;
   std::string received_{};  // and not yet taken
 };

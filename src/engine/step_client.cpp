@@ -62,7 +62,7 @@ StepExit StepClient::run() {
         "a step belongs to a task, and ONCE_SOCKET is not set; nothing was run; use `once step` in "
         "a "
         "program that `once work` runs");
-  Channel worker(step::connect_to(socket));
+  Channel worker(step::connect_to(socket), core::kHighestMaxResult);
   Message begin{.kind = Kind::begin};
   begin.name = step_.name;
   begin.policy = step_.probe.empty() ? step_.in_doubt : InDoubt::probe;
@@ -89,8 +89,8 @@ Result<void> StepClient::check() const {
 
 StepExit StepClient::obey(Channel& worker, const Message& order) {
   switch (order.kind) {
-    case Kind::run: return run_command(worker, order.key);
-    case Kind::ask: return ask_probe(worker, order.key);
+    case Kind::run: return run_command(worker, order);
+    case Kind::ask: return ask_probe(worker, order);
     case Kind::remembered: return give_remembered(order);
     case Kind::over:
     case Kind::refused: return own_failure(order.bytes);
@@ -102,21 +102,27 @@ StepExit StepClient::obey(Channel& worker, const Message& order) {
 }
 
 StepExit StepClient::give_remembered(const Message& order) const {
+  if (order.cut)
+    return own_failure(named() +
+                       " is done, but an older Once kept only the first MiB of its output; "
+                       "nothing was run and nothing is written. Find out what it gave, "
+                       "then give it another name or complete the task by hand.");
   const int error = write_out(order.bytes);
   if (error != 0 && error != EPIPE)
     return own_failure(
         named() + " is done, but its remembered output cannot be written: " + std::strerror(error));
-  return {0, order.cut ? named() + " is done; only the first MiB of its output was remembered"
-                       : std::string()};
+  return {0, {}};
 }
 
-StepExit StepClient::run_command(Channel& worker, const std::string& key) {
+StepExit StepClient::run_command(Channel& worker, const Message& order) {
   if (const auto stop = signals_.pending_stop())
     return nothing_happened(worker, kSignalBase + *stop,
                             named() + " was asked to stop before it began; nothing was run");
-  const StepProcess::Options options{
-      .path = path_, .arguments = step_.command, .variables = environment(key)};
-  const auto end = StepProcess(signals_, options).run();
+  const StepProcess::Options options{.path = path_,
+                                     .arguments = step_.command,
+                                     .variables = environment(order.key),
+                                     .limit = order.limit};
+  auto end = StepProcess(signals_, options).run();
   if (end.start_error != 0)
     return nothing_happened(worker, status_of(end.start_error),
                             "cannot start '" + step_.command.front() +
@@ -126,13 +132,13 @@ StepExit StepClient::run_command(Channel& worker, const std::string& key) {
   if (WIFSIGNALED(end.status) || is_no_verdict(status))
     return {status, named() + " ended without a verdict (" + end_of(end.status) +
                         "): it is in doubt, and its policy decides what becomes of it"};
-  return nothing_happened(worker, status, {});
+  return nothing_happened(worker, status, {}, end_of(end.status));
 }
 
-StepExit StepClient::record(Channel& worker, const StepProcess::End& end) {
+StepExit StepClient::record(Channel& worker, StepProcess::End& end) {
   Message message{.kind = Kind::end};
-  message.bytes = end.output.text();
-  message.cut = end.output.cut();
+  message.oversize = end.output.oversize();
+  message.bytes = end.output.take();
   const auto answer = ask(worker, message);
   if (!answer || answer->kind != Kind::done)
     return own_failure(
@@ -140,29 +146,32 @@ StepExit StepClient::record(Channel& worker, const StepProcess::End& end) {
   if (end.output_error != 0 && end.output_error != EPIPE)
     return own_failure(named() + " ran and is recorded, but its output cannot be written: " +
                        std::strerror(end.output_error));
-  return {0, end.output.cut() ? named() + " wrote more than a MiB; the rest is not remembered"
-                              : std::string()};
+  return {0, {}};
 }
 
-StepExit StepClient::nothing_happened(Channel& worker, int status, std::string said) {
-  const auto answer = ask(worker, {.kind = Kind::fail});
+StepExit StepClient::nothing_happened(Channel& worker, int status, std::string said,
+                                      const std::string& why) {
+  Message failed{.kind = Kind::fail};
+  failed.bytes = why.empty() ? said : why;
+  const auto answer = ask(worker, failed);
   if (answer && answer->kind == Kind::done) return {status, std::move(said)};
   if (!said.empty()) said += "; ";
   return {status, said + named() + " did not happen, and that was not recorded: " +
                       (answer ? answer->bytes : "the worker is gone")};
 }
 
-StepExit StepClient::ask_probe(Channel& worker, const std::string& key) {
+StepExit StepClient::ask_probe(Channel& worker, const Message& order) {
   Message answer{.kind = Kind::hold};
   if (step_.probe.empty()) {
     answer.bytes = "the step was cut off, and it has no probe";
   } else {
     const StepProcess::Options options{.path = "/bin/sh",
                                        .arguments = {"/bin/sh", "-c", step_.probe},
-                                       .variables = environment(key),
+                                       .variables = environment(order.key),
+                                       .limit = order.limit,
                                        .passes_on = false,
                                        .reads_input = false};
-    const auto end = StepProcess(signals_, options).run();
+    auto end = StepProcess(signals_, options).run();
     // Whatever it answers after that, it may not have looked to the end.
     if (end.stopped_by)
       return {kSignalBase + *end.stopped_by,
@@ -174,16 +183,16 @@ StepExit StepClient::ask_probe(Channel& worker, const std::string& key) {
       answer.bytes = "its probe does not know: " +
                      (end.start_error == 0 ? end_of(end.status) : std::strerror(end.start_error));
   }
-  const auto order = ask(worker, answer);
-  return order ? obey(worker, *order) : own_failure(gone_before_it_ran());
+  const auto next = ask(worker, answer);
+  return next ? obey(worker, *next) : own_failure(gone_before_it_ran());
 }
 
-StepExit StepClient::happened(Channel& worker, const StepProcess::End& probe) {
+StepExit StepClient::happened(Channel& worker, StepProcess::End& probe) {
+  const std::string output = probe.output.text();
   StepExit recorded = record(worker, probe);
   if (recorded.status != 0) return recorded;
   Message result{.kind = Kind::remembered};
-  result.bytes = probe.output.text();
-  result.cut = probe.output.cut();
+  result.bytes = output;
   return give_remembered(result);
 }
 

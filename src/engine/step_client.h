@@ -21,12 +21,14 @@ class StepClient {
  private:
   Result<void> check() const;
   StepExit obey(step::Channel& worker, const step::Message& order);
-  StepExit run_command(step::Channel& worker, const std::string& key);
-  StepExit ask_probe(step::Channel& worker, const std::string& key);
-  StepExit record(step::Channel& worker, const StepProcess::End& end);
-  StepExit happened(step::Channel& worker, const StepProcess::End& probe);
+  StepExit run_command(step::Channel& worker, const step::Message& order);
+  StepExit ask_probe(step::Channel& worker, const step::Message& order);
+  StepExit record(step::Channel& worker, StepProcess::End& end);
+  StepExit happened(step::Channel& worker, StepProcess::End& probe);
   StepExit give_remembered(const step::Message& order) const;
-  StepExit nothing_happened(step::Channel& worker, int status, std::string said);
+  // `why`: for the record; empty: what is said.
+  StepExit nothing_happened(step::Channel& worker, int status, std::string said,
+                            const std::string& why = {});
   std::vector<std::string> environment(const std::string& key) const;
   std::string named() const { return "the step '" + step_.name + "'"; }
 

@@ -41,18 +41,19 @@ class StepProcess {
     std::string path{};
     std::vector<std::string> arguments{};
     std::vector<std::string> variables{};
+    std::uint64_t limit{};    // of its output, see Head
     bool passes_on = true;    // the output, as it comes
     bool reads_input = true;  // false: it finds its standard input empty
   };
   struct End {
     int start_error = 0;  // errno: it never ran
     int status = 0;       // as wait() says
-    Head output{};
+    Head output;
     int output_error = 0;             // errno of passing it on
     std::optional<int> stopped_by{};  // a signal that was passed on to it
   };
   StepProcess(const HeldSignals& signals, const Options& options)
-      : signals_(signals), options_(options) {}
+      : signals_(signals), options_(options), end_{.output = Head(options.limit)} {}
   End run();
 
  private:
@@ -70,7 +71,7 @@ class StepProcess {
   bool exited_ = false;
   store::FileDescriptor output_{};
   std::string waiting_{};  // read and not yet passed on
-  End end_{};
+  End end_;
 };
 
 // Writes all of it to standard output; errno, or zero.

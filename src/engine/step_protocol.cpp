@@ -8,7 +8,7 @@
 namespace once::engine::step {
 namespace {
 
-enum Field : unsigned { version = 1, kind, name, policy, key, bytes, cut };
+enum Field : unsigned { version = 1, kind, name, policy, key, bytes, cut, limit, oversize };
 
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
@@ -34,8 +34,10 @@ bool take(const encoding::WireField& field, Message& to) {
     case Field::name: to.name = field.bytes; return true;
     case Field::policy: to.policy = in_doubt_from(field.bytes); return to.policy.has_value();
     case Field::key: to.key = field.bytes; return true;
-    case Field::bytes: to.bytes = field.bytes; return field.bytes.size() <= kMaxResult;
+    case Field::bytes: to.bytes = field.bytes; return true;
     case Field::cut: to.cut = field.value != 0; return true;
+    case Field::limit: to.limit = field.value; return true;
+    case Field::oversize: to.oversize = field.value; return true;
     default: return true;
   }
 }
@@ -43,19 +45,21 @@ bool take(const encoding::WireField& field, Message& to) {
 }  // namespace
 
 std::string encode(const Message& message) {
-  std::string content;
-  encoding::append_number_field(Field::version, message.version, content);
-  encoding::append_number_field(Field::kind, static_cast<std::uint64_t>(message.kind), content);
-  if (!message.name.empty()) encoding::append_bytes_field(Field::name, message.name, content);
+  std::string frame(kSizeBytes, '\0');
+  frame.reserve(message.bytes.size() + kAroundResult);
+  encoding::append_number_field(Field::version, message.version, frame);
+  encoding::append_number_field(Field::kind, static_cast<std::uint64_t>(message.kind), frame);
+  if (!message.name.empty()) encoding::append_bytes_field(Field::name, message.name, frame);
   if (message.policy)
-    encoding::append_bytes_field(Field::policy, to_string(*message.policy), content);
-  if (!message.key.empty()) encoding::append_bytes_field(Field::key, message.key, content);
-  if (!message.bytes.empty()) encoding::append_bytes_field(Field::bytes, message.bytes, content);
-  if (message.cut) encoding::append_number_field(Field::cut, 1, content);
-  std::string frame;
-  for (std::size_t i = 0; i < kSizeBytes; ++i)
-    frame += static_cast<char>(content.size() >> (8 * i));
-  return frame + content;
+    encoding::append_bytes_field(Field::policy, to_string(*message.policy), frame);
+  if (!message.key.empty()) encoding::append_bytes_field(Field::key, message.key, frame);
+  if (!message.bytes.empty()) encoding::append_bytes_field(Field::bytes, message.bytes, frame);
+  if (message.cut) encoding::append_number_field(Field::cut, 1, frame);
+  if (message.limit != kOldLimit) encoding::append_number_field(Field::limit, message.limit, frame);
+  if (message.oversize > 0) encoding::append_number_field(Field::oversize, message.oversize, frame);
+  const std::size_t size = frame.size() - kSizeBytes;
+  for (std::size_t i = 0; i < kSizeBytes; ++i) frame[i] = static_cast<char>(size >> (8 * i));
+  return frame;
 }
 
 std::optional<Message> decode(std::string_view content) {

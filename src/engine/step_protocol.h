@@ -18,7 +18,8 @@ namespace once::engine::step {
 
 inline constexpr std::uint64_t kVersion = 1;
 inline constexpr std::size_t kSizeBytes = 4;
-inline constexpr std::size_t kMaxFrame = kMaxResult + (16 << 10);
+inline constexpr std::size_t kAroundResult = 16 << 10;  // all of a frame but the result
+inline constexpr std::uint64_t kOldLimit = 1 << 20;     // of a worker that does not say
 inline constexpr std::size_t kMaxName = 128;
 
 struct Message {
@@ -27,13 +28,13 @@ struct Message {
     // From the step.
     begin = 1,  // name, policy
     asked = 2,  // after `ask`: the probe says that it did not happen
-    end = 3,    // bytes, cut: it happened, with this result
-    fail = 4,   // it did not happen
+    end = 3,    // bytes: it happened, with this result; or oversize
+    fail = 4,   // bytes: why it did not happen
     hold = 5,   // bytes: why nobody knows
     // From the worker.
-    run = 16,         // key
-    remembered = 17,  // bytes, cut: the result
-    ask = 18,         // key
+    run = 16,         // key, limit
+    remembered = 17,  // bytes: the result; cut: only its first MiB was kept
+    ask = 18,         // key, limit
     done = 19,        // what was said is recorded
     over = 20,        // bytes: why the attempt is over
     refused = 21,     // bytes: why nothing was recorded
@@ -43,7 +44,9 @@ struct Message {
   std::optional<InDoubt> policy{};
   std::string key{};  // the step's idempotency key
   std::string bytes{};
-  bool cut = false;
+  bool cut = false;  // from a step: its result was above a MiB, as an older `once step` says it
+  std::uint64_t limit = kOldLimit;  // of the result's bytes
+  std::uint64_t oversize{};         // how many bytes the result had that is not here
   std::uint64_t version = kVersion;
 };
 

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -53,14 +54,15 @@ class StepServer::Conversation {
       const Message reply = answer(*message);
       const bool heard = channel_.send(reply);
       // Nobody was told to run it, so that nothing can have happened. Unrecorded it is in doubt.
-      if (!heard && reply.kind == Kind::run) static_cast<void>(steps_.fail(name_));
+      if (!heard && reply.kind == Kind::run)
+        static_cast<void>(steps_.fail(name_, "it was not started: its `once step` ended"));
       if (!heard || (reply.kind != Kind::run && reply.kind != Kind::ask)) return;
       at_ = reply.kind;
     }
   }
 
  private:
-  Message answer(const Message& message) {
+  Message answer(Message& message) {
     if (message.version != step::kVersion)
       return say(Kind::refused,
                  "this `once` and the worker's are of different versions; nothing was run; use the "
@@ -76,7 +78,7 @@ class StepServer::Conversation {
         if (at_ != Kind::none) return end(message);
         break;
       case Kind::fail:
-        if (at_ == Kind::run) return said(steps_.fail(name_));
+        if (at_ == Kind::run) return said(steps_.fail(name_, message.bytes));
         break;
       case Kind::hold:
         if (at_ == Kind::ask) return hold(message);
@@ -110,10 +112,12 @@ class StepServer::Conversation {
       case Steps::Begun::Kind::ask:
         reply.kind = begun.kind == Steps::Begun::Kind::run ? Kind::run : Kind::ask;
         reply.key = idempotency_key(server_.assignment_, name_);
+        reply.limit = server_.assignment_.max_result;
         break;
       case Steps::Begun::Kind::remembered:
-        reply = say(Kind::remembered, std::string(begun.result.text().substr(0, kMaxResult)));
-        reply.cut = begun.result_cut || begun.result.text().size() > kMaxResult;
+        reply.kind = Kind::remembered;
+        reply.cut = begun.result_cut;
+        if (!reply.cut) reply.bytes = begun.result.text();
         break;
       case Steps::Begun::Kind::over:
       case Steps::Begun::Kind::refused:
@@ -124,8 +128,10 @@ class StepServer::Conversation {
     return reply;
   }
 
-  Message end(const Message& message) {
-    return said(steps_.end(name_, Body::bytes(message.bytes), message.cut));
+  Message end(Message& message) {
+    const std::uint64_t sent = message.bytes.size();
+    return said(steps_.end(name_, Body::bytes(std::move(message.bytes)),
+                           message.cut ? sent + 1 : message.oversize));
   }
 
   Message hold(const Message& message) {
@@ -172,7 +178,9 @@ void StepServer::accept() {
     return;
   }
   if (!is_same_user(socket.get())) return;
-  Channel channel(std::move(socket), stop_.get());
+  // An older `once step` sends up to a MiB, whatever the limit is.
+  Channel channel(std::move(socket), std::max(assignment_.max_result, step::kOldLimit),
+                  stop_.get());
   if (is_full()) {
     channel.send(say(Kind::refused, "more than " + std::to_string(kMostAtOnce) +
                                         " steps of one program at once; nothing was run"));

@@ -68,6 +68,21 @@ Result<std::optional<StepRow>> step_row(store::Store& store, const store::Entry&
   return std::optional<StepRow>{};
 }
 
+Result<FailedTask> failed_task(store::Store& store, const std::string& id, std::uint32_t n,
+                               std::span<const Queue> queues) {
+  auto entry = store.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) return FailedTask{.why_never = "its task is forgotten"};
+  auto found = step_row(store, **entry, queues);
+  if (!found) return found.error();
+  if (*found && (*found)->row.stored) {
+    std::string why = core::why_never_again((*found)->row.stored->record, n);
+    return FailedTask{.found = std::move(*found), .why_never = std::move(why)};
+  }
+  // A body goes before its record, and never that of a task which may run again.
+  return FailedTask{.why_never = (*entry)->body ? "" : "its task is forgotten"};
+}
+
 bool has_order(const store::Row& row, const core::Nonce& order, core::StoreTime now) {
   if (row.order && row.order->nonce == order && store::state_of(row, now) == State::waiting)
     return true;

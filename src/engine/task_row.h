@@ -32,6 +32,14 @@ struct StepRow {
 Result<std::optional<StepRow>> step_row(store::Store& store, const store::Entry& entry,
                                         std::span<const Queue> queues);
 
+// The task of a step whose try `n` failed.
+struct FailedTask {
+  std::optional<StepRow> found{};  // none: its queue is not there, or it is forgotten
+  std::string why_never{};         // it can never run again; empty: it may
+};
+Result<FailedTask> failed_task(store::Store& store, const std::string& id, std::uint32_t n,
+                               std::span<const Queue> queues);
+
 // Whether that order is there: it waits, or has been carried out.
 bool has_order(const store::Row& row, const core::Nonce& order, core::StoreTime now);
 

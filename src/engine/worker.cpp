@@ -41,7 +41,7 @@ std::string idempotency_key(const Assignment& assignment, std::string_view step)
 
 Result<std::unique_ptr<Worker>> Worker::make(store::Store& store, Scheduler& scheduler,
                                              WorkerSettings settings) {
-  auto key = encoding::KeyTemplate::parse(settings.queue.key);
+  auto key = encoding::KeyTemplate::of(settings.queue);
   if (!key) return key.error();
   auto membership = store.join(settings.queue.name, settings.name);
   if (!membership) return membership.error();
@@ -458,6 +458,7 @@ void Worker::call(Flight& flight) {
                         .stop = flight.stop.get_token(),
                         .run = flight.run,
                         .step = flight.step};
+  assignment.max_result = keeper_.policy(flight).max_result;
   if (const Duration timeout = keeper_.timeout(flight); timeout > Duration{0})
     assignment.deadline = store_.wall() + timeout;
   if (flight.probing && !ask_probe(flight, assignment)) return;
@@ -492,11 +493,14 @@ bool Worker::ask_probe(Flight& flight, const Assignment& assignment) {
     return false;
   }
   FlightSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
-  const Result<Written> written = steps.insist(core::Probed{
-      .nonce = flight.nonce, .known = known, .by = settings_.name, .why = outcome.why()});
+  const Result<Written> written = steps.insist(core::Probed{.nonce = flight.nonce,
+                                                            .known = known,
+                                                            .by = settings_.name,
+                                                            .why = outcome.why(),
+                                                            .log = report.log});
   if (written && keeper_.may_run(flight)) return true;
   // Settled, lost, or without a verdict because it could not be recorded.
-  flight.report = {.outcome = Outcome::unknown(outcome.why())};
+  flight.report = {.outcome = Outcome::unknown(outcome.why()), .log = report.log};
   return false;
 }
 

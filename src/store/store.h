@@ -143,6 +143,8 @@ struct Swapped {
                                     // refused: what is there instead (none: nothing)
 };
 
+// A record with all its results is kept whole, however large the results are. A swap that changes no
+// large result does not write it again, and a record's values go with the record.
 class Ledger {
  public:
   virtual ~Ledger() = default;
@@ -228,6 +230,9 @@ class Feed {
   struct Overlooked {
     std::vector<Sequence> sequences{};
     std::vector<Sequence> perhaps{};  // of these: overdue, and may be handed over all the same
+    // Of these: they were answered as done with, which needs a record, and the leader has none. They
+    // may have run. The sweep must not make them run again as if they were new.
+    std::vector<Sequence> unrecorded{};
     Sequence next{};
     // All entries after `after` and up to this one are settled and owe no reply, or are scheduled and
     // were never handed over; at least `after`.
@@ -265,6 +270,7 @@ struct Row {
   std::optional<core::Order> order{};  // waits to be carried out
   bool damaged =
       false;  // its record cannot be read; of it `stored` has the state, if that is known
+  std::string contradicts{};  // what the store notes of the record, and the record denies
 };
 
 // When it was published; of a ledger alone, when it was first claimed.
@@ -296,7 +302,8 @@ struct RowFilter {
   std::optional<State> state{};  // by state_of()
   std::string topic{};
   std::optional<Time> since{};
-  Sequence up_to{};  // no row of a later entry; zero: no bound
+  Sequence up_to{};   // no row of a later entry; zero: no bound
+  bool lean = false;  // large results and logs may be missing from the records
 };
 
 // Answers add_queue() of a queue on a stream of others' in a store that has none.
@@ -322,7 +329,7 @@ class Meta {
   virtual Result<QueueAdded> add_queue(const Queue& queue) = 0;
   // Changes the definition of a queue, known by its name, when it is `expected` now; false: it is
   // another one. The caller has seen to it that topic, key, from, stream and ledger stay as they are.
-  // Waiting fetches see it at once.
+  // Waiting fetches see it at once. The same definition again finishes a change that was cut off.
   virtual Result<bool> set_queue(const Queue& queue, const Queue& expected) = 0;
   virtual Result<std::vector<Queue>> queues() = 0;
   virtual Result<void> remove_queue(std::string_view name) = 0;
@@ -389,6 +396,15 @@ struct Examination {
   std::map<std::string, QueueGlance> queues{};  // where they do not
 };
 
+// Where a store contradicts itself: an index, a counter, a column or a digest.
+struct Damage {
+  std::string queue{};  // empty: none
+  Sequence sequence{};  // of the task; zero: none
+  std::string task{};   // its id or key, where it is known
+  std::string what{};   // for a person
+  std::string harm{};   // what can come of it
+};
+
 class Store : public Log, public Ledger, public Feed, public Meta {
  public:
   // swap(), and then what fetch() hands over now. A store does both in one commit, or leaves the
@@ -404,6 +420,17 @@ class Store : public Log, public Ledger, public Feed, public Meta {
 
   // Reads only, and no more than a bounded part of the tasks unless `options` say deep.
   virtual Result<Examination> examine(const DoctorOptions&) { return Examination{}; }
+  // Compares what the store holds with what it holds elsewhere about the same. Quick: what one query
+  // tells, such as a counter that was set back. Deep: also every digest and every index, a bounded part
+  // per call. A store that only crashes, however often, has no damage. Reads only. `after` is empty or
+  // the `next` of the page before.
+  enum class Depth { quick, deep };
+  struct Verified {
+    std::vector<Damage> damages{};
+    std::string next{};  // empty: the end
+    double done{};       // of 1, about
+  };
+  virtual Result<Verified> verify(Depth depth, const std::string& after) = 0;
   // The entry of that sequence where the queue takes its tasks from, bound to be one of its own; none:
   // there is none any more. Sequences of a queue on a stream of others' are that stream's.
   virtual Result<std::optional<Entry>> entry(std::string_view, Sequence sequence) {

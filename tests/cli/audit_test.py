@@ -55,6 +55,31 @@ class Audit(OnceTest):
         self.assertEqual((None, 1), (unrouted["queue"], unrouted["published"]))
         self.assertEqual({"discrepancies": []}, last)
 
+    @on_sqlite
+    def test_deep_names_what_contradicts_and_what_can_come_of_it(self):
+        self.publish("a", "b")
+        self.work()
+        self.assertIn("every digest and index agrees", self.ok("audit", "--deep").out)
+        self.damage("DELETE FROM ids WHERE id = 'a'")
+        self.assertIn("every task is explained\n", self.ok("audit").out)
+        answer = self.once("audit", "--deep")
+        self.assertEqual(4, answer.code)
+        self.assertIn("  damaged      #1: the index of ids does not have it (a)\n", answer.out)
+        self.assertIn("runs a second time", answer.out)
+        (found,) = self.once("audit", "--deep", "--json").lines[-1]["discrepancies"]
+        self.assertEqual(("damaged", None, 1, "a"), tuple(found[x] for x in ("kind", "queue", "sequence", "task")))
+        self.assertIn("runs a second time", found["harm"])
+
+    @on_sqlite
+    def test_a_counter_that_was_set_back_is_named_and_refused(self):
+        self.publish("a", "b")
+        self.damage("UPDATE zone SET last_sequence = 1")
+        answer = self.once("audit")
+        self.assertEqual(4, answer.code)
+        self.assertIn("last_sequence is 1, though 2 was given out", answer.out)
+        self.assertIn("last_sequence is 1, though 2", self.once("doctor").out)
+        self.assertIn("Nothing was written", self.refused(5, "publish", "t", "--id", "c"))
+
     def test_the_price_of_what_was_prevented(self):
         self.publish("a", "a", "a")
         line, _ = self.ok("audit", "--json", "--cost-per-run", "3.50").lines

@@ -76,6 +76,7 @@ class OnNats(BenchTest):
         self.assertEqual(500, completed(self, self.store))
 
     def test_a_zone_that_holds_tasks_is_refused_and_kept(self):
+        self.ok("queue", "add", "q", "--topic", "other", "--store", self.store)
         self.ok("publish", "a", "--store", self.store)
         self.assertIn("holds tasks", self.refused(2, "bench", "--store", self.store))
         self.assertEqual(ZONE, self.streams())

@@ -121,7 +121,9 @@ class Schedule(OnceTest):
         self.assertLess(near, timedelta(seconds=5))
 
     def test_expires(self):
-        self.ok("publish", "t", "1", "--id", "late", "--expires", "2020-01-01")
+        self.ok("publish", "t", "1", "--id", "late", "--expires", "1s")
+        over = moment(self.entry("late")["expires"]) + timedelta(milliseconds=100)
+        self.until(lambda: datetime.now(timezone.utc) > over, "it expires")
         self.ok("publish", "t", "2", "--id", "early", "--expires", "1h")
         self.ok("publish", "t", "3", "--id", "date", "--expires", FUTURE.date().isoformat())
         self.assertTrue(self.ok("publish", "t", "1", "--id", "late", "--expires", "2020-01-01", "--json").line["duplicate"])
@@ -170,7 +172,7 @@ class Wait(OnceTest):
         self.ok("publish", "t", "7", "--id", "a")
         self.ok("work", "q", "-q", "--until-empty", "--", "cat")
         self.assertEqual(7, self.once("publish", "t", "7", "--id", "a", "--wait=10ms").code)
-        self.ok("work", "r", "-q", "--until-empty", "--", "false")
+        self.drained("work", "r", "-q", "--until-empty", "--", "false")
         answer = self.once("publish", "t", "7", "--id", "a", "--wait")
         self.assertEqual(1, answer.code)
         self.assertIn("q: 7", answer.out)

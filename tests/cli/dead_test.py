@@ -29,7 +29,7 @@ class Dead(OnceTest):
         self.work()
 
     def work(self):
-        self.ok("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program)
+        self.drained("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program)
 
     def dead(self, *arguments):
         return [item["id"] for item in self.ok("dead", "list", "--json", *arguments).lines]

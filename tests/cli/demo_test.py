@@ -314,6 +314,7 @@ class OnNats(DemoTest):
         self.nothing_left()
 
     def test_a_zone_that_holds_tasks_is_refused_and_stays(self):
+        self.ok("queue", "add", "q", "--topic", "other", "--store", self.server.url("mine"))
         self.ok("publish", "a", "-q", "--store", self.server.url("mine"))
         before = self.streams()
         answer = self.once("demo", "-q", "--json", "--store", self.server.url("mine"))

@@ -83,6 +83,7 @@ class Tasks(DoctorTest):
         self.assert_healthy()
 
     def test_it_makes_nothing(self):
+        self.leave_zone()
         self.refused(5, "doctor")
         self.assertEqual([], list(self.folder.iterdir()))
         self.refused(5, "doctor")
@@ -115,7 +116,7 @@ class Tasks(DoctorTest):
         self.ok("publish", "t", '"dead"', "--id", "d")
         self.ok("publish", "t", '"doubt"', "--id", "u")
         program = self.script("judge", "[ $ONCE_ID = d ] && exit 65; exit 74")
-        self.ok("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program)
         found = self.doctor()
         self.assertIn("1 dead letter (d)", found["dead_letters"]["what"])
         self.assertIn("1 task (u)", found["in_doubt"]["what"])
@@ -217,7 +218,7 @@ class File(DoctorTest):
         self.ok("publish", "--batch", "-", "-q", stdin=lines)
         size = self.file.stat().st_size
         with open(self.file, "r+b") as file:
-            for page in range(20, size // 4096, 7):
+            for page in range(30, size // 4096, 7):
                 file.seek(page * 4096)
                 file.write(b"\xff" * 64)
         self.finds("database_damaged", "hazard")

@@ -22,7 +22,7 @@ class Doubt(OnceTest):
         self.work()
 
     def work(self, *arguments):
-        return self.ok("work", "q", "--worker", "w", "--until-empty", *arguments, "--", self.program)
+        return self.drained("work", "q", "--worker", "w", "--until-empty", *arguments, "--", self.program)
 
     def queue(self, task):
         (queue,) = self.ok("inspect", task, "--json").line["queues"]
@@ -102,7 +102,7 @@ class Steps(OnceTest):
         self.work()
 
     def work(self):
-        self.ok("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program)
+        self.drained("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program)
 
     def queue(self):
         (queue,) = self.ok("inspect", "a", "--json").line["queues"]
@@ -149,7 +149,7 @@ class Probe(OnceTest):
         self.ok("queue", "add", "q", "--topic", "t", "--in-doubt", "probe", "--backoff", "1ms")
         self.ok("publish", "t", "--id", "a")
         program = self.script("perhaps", "[ $ONCE_ATTEMPT = 1 ] && exit 74; echo again")
-        return self.ok("work", "q", "--until-empty", *probe, "--", program)
+        return self.drained("work", "q", "--until-empty", *probe, "--", program)
 
     def test_it_happened(self):
         self.assertNotIn("--probe", self.held_by_a_probe("--probe", "echo '\"'$ONCE_ID happened'\"'").err)

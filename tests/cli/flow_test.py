@@ -51,6 +51,21 @@ class Definitions(FlowTest):
         file = self.definition({"name": "w", "version": 2, "output": output, "steps": steps})
         self.assertEqual("", self.ok("flow", "add", file).err)
 
+    def test_all_versions_of_a_workflow_have_one_format_of_keys(self):
+        self.ok("queue", "add", "pay", "--topic", "pay.>")
+        self.ok("flow", "add", self.definition(PAYMENT, key_format="escaped"))
+        self.ok("flow", "add", self.definition(PAYMENT, key_format="escaped"))
+        self.ok("flow", "add", self.definition(PAYMENT, version=2))
+        self.assertEqual(["escaped"] * 2, [line["key_format"] for line in self.ok("flow", "list", "--json").lines])
+        message = self.refused(2, "flow", "add", self.definition(PAYMENT, version=3, key_format="plain"))
+        self.assertIn("its keys have the format escaped since version 2", message)
+        self.ok("flow", "start", "payment", ORDER)
+        self.assertEqual("=17", self.ok("flow", "runs", "--json").line["key"])
+        self.ok("flow", "add", self.definition(PAYMENT, name="new"))
+        self.assertIn('"key_format":"plain"', self.ok("flow", "export", "new").out.replace(" ", ""))
+        self.ok("flow", "start", "new", ORDER)
+        self.assertEqual("17", self.ok("flow", "runs", "--workflow", "new", "--json").line["key"])
+
     def test_a_version_never_changes(self):
         self.add(PAYMENT)
         other = self.definition(PAYMENT, steps=[*PAYMENT["steps"], step("more")], version=1)
@@ -106,22 +121,23 @@ class Definitions(FlowTest):
         files = [self.definition(definition) for definition in (PAYMENT, BROKEN, SIGNALLED)]
         answer = self.once("flow", "add", "-q", *files)
         self.assertEqual(2, answer.code)
-        self.assertEqual("workflow payment version 1: 2 steps\nworkflow signalled version 1: 1 step\n", answer.out)
+        self.assertEqual("", answer.out)
+        self.assertEqual("payment@1\nsignalled@1\n", self.ok("-q", "flow", "list").out)
         self.assertRegex(answer.err, r"\Aonce: broken\.json: [^\n]+\n\Z")
 
     @unittest.skipIf(NATS, "about files")
     def test_what_makes_a_database_is_told(self):
-        self.assertIn("adds a queue or a workflow or publishes", self.refused(5, "flow", "list"))
+        self.assertIn("once flow add", self.refused(5, "flow", "list"))
 
     def test_a_definition_comes_back_as_it_was_added(self):
         self.add({"$schema": "https://once.dev/workflow.schema.json", **PAYMENT})
         self.add(PAYMENT, version=2, timeout="2h")
         answer = self.ok("flow", "export", "payment@1")
-        self.assertEqual(PAYMENT, answer.line)
+        self.assertEqual({**PAYMENT, "key_format": "plain"}, answer.line)
         self.assertEqual(answer.out, self.ok("flow", "export", "payment@1", "--json").out)
         self.assertIn("is there already", self.ok("flow", "add", "-", stdin=answer.out).out)
         newest = self.ok("flow", "export", "payment")
-        self.assertEqual({**PAYMENT, "version": 2, "timeout": "2h"}, newest.line)
+        self.assertEqual({**PAYMENT, "key_format": "plain", "version": 2, "timeout": "2h"}, newest.line)
         self.begin_anew()
         self.ok("flow", "add", "-q", "-", stdin=newest.out)
         self.assertEqual(newest.out, self.ok("flow", "export", "payment@2").out)
@@ -151,7 +167,10 @@ class Definitions(FlowTest):
         )
         lines = self.ok("flow", "list", "--json").lines
         self.assertEqual(
-            {"workflow": "payment", "version": 12, "steps": 2, "idempotency_key": "{order.id}:{attempt}"},
+            {
+                "workflow": "payment", "version": 12, "steps": 2,
+                "idempotency_key": "{order.id}:{attempt}", "key_format": "plain",
+            },  # fmt: skip
             lines[1],
         )
         self.assertEqual([1, 12, 1], [line["version"] for line in lines])
@@ -194,7 +213,7 @@ class Starting(FlowTest):
         self.assertEqual(3, answer.code)
         self.members(["error", "message", "retryable", "in_doubt", "run", "key", "differs"], answer)
         self.assertEqual(
-            ("conflicting_duplicate", run, "=17", ["$.order.total"]),
+            ("conflicting_duplicate", run, "17", ["$.order.total"]),
             tuple(answer.line[name] for name in ("error", "run", "key", "differs")),
         )
 
@@ -366,13 +385,13 @@ class Steering(FlowTest):
         self.add(SIGNALLED)
         run = self.begin("signalled")
         send = ["flow", "signal", run, "paid", '{"cents":5}', "--id", "transfer-1"]
-        self.assertEqual(f"signal paid is with run {run}\n", self.ok(*send).out)
+        self.assertEqual(f"signal paid is with run {run}, and counts\n", self.ok(*send).out)
         self.assertIn("was there already", self.ok(*send).out)
         answer = self.ok(*send, "--json")
-        self.members(["run", "signal", "id", "duplicate", "sequence", "counts"], answer)
+        self.members(["run", "signal", "id", "result", "duplicate", "sequence", "counts", "first"], answer)
         self.assertEqual(
-            (run, "paid", "transfer-1", True, "transfer-1"),
-            tuple(answer.line[name] for name in ("run", "signal", "id", "duplicate", "counts")),
+            (run, "paid", "transfer-1", "counts", True, "transfer-1"),
+            tuple(answer.line[name] for name in ("run", "signal", "id", "result", "duplicate", "counts")),
         )
         message = self.refused(3, "flow", "signal", run, "paid", "6", "--id", "transfer-1")
         self.assertIn("transfer-1", message)
@@ -385,19 +404,41 @@ class Steering(FlowTest):
     def test_the_first_signal_of_a_name_counts(self):
         self.add(SIGNALLED, steps=[{"id": "paid", "signal": "paid"}, {"id": "sent", "signal": "sent"}])
         run = self.begin("signalled")
-        runner = self.start("flow", "work", "-q", "--until-empty")
-        self.ok("flow", "signal", run, "paid", "1", "--id", "transfer-1")
-        self.until(lambda: self.show(run)["steps"][0]["state"] == "completed", "the first signal", 60)
-        for duplicate in [False, True]:
-            answer = self.ok("flow", "signal", run, "paid", "2", "--id", "transfer-2", "--json").line
-            self.assertEqual(("transfer-1", duplicate), (answer["counts"], answer["duplicate"]))
-        self.assertEqual(
-            f"run {run} has signal paid already (id transfer-1): the first counts, this one changes nothing\n",
-            self.ok("flow", "signal", run, "paid", "--id", "transfer-3").out,
-        )
+        first = self.ok("flow", "signal", run, "paid", "1", "--id", "transfer-1", "--by", "ann", "--json").line
+        later = ["flow", "signal", run, "paid", "2", "--id", "transfer-2"]
+        for looked in ["no runner has looked", "a runner has"]:
+            with self.subTest(looked):
+                answer = self.once(*later, "--json")
+                self.assertEqual(3, answer.code)
+                self.assertEqual(
+                    ("another_counts", False, None, "transfer-1"),
+                    tuple(answer.line[name] for name in ("result", "duplicate", "sequence", "counts")),
+                )
+                self.assertEqual(
+                    ("transfer-1", first["sequence"], "ann"),
+                    tuple(answer.line["first"][name] for name in ("id", "sequence", "by")),
+                )
+                answer = self.once(*later)
+                self.assertEqual(3, answer.code)
+                for part in [f"run {run} has signal paid already (id transfer-1, from ann at 2",
+                             f", #{first['sequence']}): that one counts, this one was not added"]:  # fmt: skip
+                    self.assertIn(part, answer.out)
+            runner = self.start("flow", "work", "-q", "--until-empty")
+            self.until(lambda: self.show(run)["steps"][0]["state"] == "completed", "the first signal", 60)
+            self._end(runner)
         self.assertEqual(1, self.show(run)["steps"][0]["output"])
-        self.ok("flow", "signal", run, "sent", "--id", "a")
-        self.assertEqual(0, runner.wait(60))
+
+    def test_of_many_signals_at_once_the_first_in_the_log_is_told_that_it_counts(self):
+        self.add(SIGNALLED)
+        run = self.begin("signalled")
+        send = lambda n: ["flow", "signal", run, "paid", str(n), "--id", f"t{n}", "--json"]  # noqa: E731
+        senders = [self.start(*send(n)) for n in range(6)]
+        answers = [json.loads(sender.communicate(timeout=60)[0]) for sender in senders]
+        self.assertEqual(1, [answer["result"] for answer in answers].count("counts"))
+        self.assertEqual(1, len({answer["first"]["sequence"] for answer in answers}))
+        self.drive()
+        (counts,) = [answer["id"] for answer in answers if answer["result"] == "counts"]
+        self.assertEqual(int(counts[1:]), self.show(run)["steps"][0]["output"])
 
     def test_what_cannot_be_signalled(self):
         self.add(SIGNALLED)
@@ -415,10 +456,14 @@ class Steering(FlowTest):
         run = self.begin("review", '{"paper":1}')
         says = ["flow", "approve", run, "read", "--by", "ann"]
         answer = self.ok(*says, "--reason", "well written", "--json")
-        self.members(["run", "step", "outcome", "duplicate"], answer)
-        self.assertEqual({"run": run, "step": "read", "outcome": "approved", "duplicate": False}, answer.line)
+        self.members(["run", "step", "outcome", "duplicate", "by", "at", "sequence"], answer)
+        self.assertEqual(
+            {"run": run, "step": "read", "outcome": "approved", "duplicate": False, "by": "ann"},
+            {name: answer.line[name] for name in ("run", "step", "outcome", "duplicate", "by")},
+        )
         again = self.ok("flow", "approve", run, "read", "--by", "bob")
-        self.assertEqual(f"step read of run {run} was approved by ann before\n", again.out)
+        self.assertIn(f"step read of run {run} was approved by ann before, at 2", again.out)
+        self.assertIn(f" (#{answer.line['sequence']})", again.out)
         self.assertTrue(self.ok(*says, "--json").line["duplicate"])
         self.assertIn("ann", self.refused(3, *says, "--reject"))
 
@@ -432,7 +477,7 @@ class Steering(FlowTest):
         self.assertEqual("failed", ended["state"])
         self.assertIn("too long", ended["error"])
         again = self.ok("flow", "approve", run, "read", "--reject", "--by", "bob")
-        self.assertEqual(f"step read of run {run} was rejected by ann before\n", again.out)
+        self.assertIn(f"step read of run {run} was rejected by ann before, at 2", again.out)
         self.assertIn("ann: too long", self.refused(3, "flow", "approve", run, "read"))
         answer = self.once("flow", "start", "review", '{"paper":1}', "--wait", "--json")
         self.assertEqual(1, answer.code)
@@ -572,6 +617,18 @@ class Driving(FlowTest):
         self.assertEqual(["charge", "charge", "receipt"], [line.split()[1] for line in self.effects()])
         self.end(worker)
 
+    def test_a_step_whose_output_is_too_deep_is_not_retried_and_the_person_hears_why(self):
+        worker = self.worker("printf '[%.0s' $(seq 512); printf ']%.0s' $(seq 512)")
+        self.add(PAYMENT)
+        run = self.begin("payment", ORDER)
+        self.drive()
+        self.assertEqual("failed", self.show(run)["state"])
+        message = self.refused(1, "flow", "retry", run)
+        for part in ["its task is completed", "nothing was changed", f"once flow cancel {run}"]:
+            self.assertIn(part, message)
+        self.assertEqual("failed", self.show(run)["state"])
+        self.end(worker)
+
     def test_a_retry_after_its_step_was_completed_by_hand(self):
         worker = self.worker("[ -e mended ] || exit 65; echo 1")
         self.add(PAYMENT)
@@ -656,9 +713,10 @@ class Driving(FlowTest):
         return Metrics(self.get(port, "/metrics")[1])["once_worker_completed_total", "once-flow"]
 
     def test_nothing_to_drive(self):
-        self.refused(5, "flow", "work")
+        self.leave_zone()
+        self.refused(5, "flow", "work", "--until-empty")
         self.ok("queue", "add", "q", "--topic", "t")
-        self.assertIn("once flow add", self.refused(6, "flow", "work"))
+        self.assertIn("once flow add", self.refused(6, "flow", "work", "--until-empty"))
         self.refused(2, "flow", "work", "--concurrency", "0")
         self.assertIn("one word too many: q", self.refused(2, "flow", "work", "q"))
 

@@ -238,7 +238,7 @@ class Serving(MetricsTest):
             port = str(taken.getsockname()[1])
             said = self.refused(2, "work", "q", "--topic", "t", "--metrics-port", port, "--",
                                 self.script("run", PROGRAM))  # fmt: skip
-        self.assertIn(f"port {port}", said)
+        self.assertIn(f"127.0.0.1:{port}", said)
         self.assertIn("nothing was claimed", said)
         self.assertEqual([], self.runs())
         self.assertEqual(1, self.ok("status", "--json").lines[-1]["unrouted"])
@@ -348,7 +348,10 @@ class Away(MetricsTest):
         node = nats_node.NatsNode()
         self.addCleanup(node.close)
         self.environment["ONCE_STORE"] = node.url
-        worker = Port(self, "--topic", "t", "--lease", "2s")
+        node.start()
+        self.ok("queue", "add", "q", "--topic", "t", "--lease", "2s")
+        node.kill()
+        worker = Port(self)
         self.assertEqual(503, worker.get("/healthz")[0])
         self.assertIn("starting", worker.get("/metrics")[1])
         node.start()

@@ -6,24 +6,21 @@ import signal
 import sys
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+import nats_cluster  # noqa: E402
 from nats_node import MISSING, PROGRAM, NatsNode  # noqa: E402
 from once_command import OnceTest  # noqa: E402
 
 
 @unittest.skipUnless(PROGRAM, MISSING)
-class Away(OnceTest):
-    def setUp(self):
-        super().setUp()
-        self.node = NatsNode()
-        self.addCleanup(self.node.close)
-        self.environment["ONCE_STORE"] = self.node.url
-
-    def stay(self, *arguments):
+class NatsTest(OnceTest):
+    def stay(self, *arguments, name="said"):
         """Starts a command whose standard error can be read while it runs."""
-        self.said = self.folder / "said"
+        self.said = self.folder / name
         self.printed = self.folder / "printed"
         with open(self.said, "wb") as err, open(self.printed, "wb") as out:
             return self.start(*arguments, stdout=out, stderr=err)
@@ -35,13 +32,27 @@ class Away(OnceTest):
         path = self.folder / "runs"
         return sorted(path.read_text().split()) if path.exists() else []
 
+
+class Away(NatsTest):
+    def setUp(self):
+        super().setUp()
+        self.node = NatsNode()
+        self.addCleanup(self.node.close)
+        self.environment["ONCE_STORE"] = self.node.url
+
+    def begin(self):
+        """A server with a zone."""
+        self.node.start()
+        self.ok("queue", "add", "q", "--topic", "t", "--lease", "2s")
+
     def test_a_command_that_ends_is_told_after_a_few_seconds(self):
         for command in (["publish", "t", "--id", "a"], ["status"]):
             began = time.monotonic()
             said = self.refused(5, *command)
             self.assertLess(time.monotonic() - began, 30)
             self.assertIn("cannot be reached", said)
-        self.node.start()
+            self.assertIn(self.node.url, said, "which server")
+        self.begin()
         self.ok("publish", "t", "--id", "a", "-q")
         self.node.pause()
         began = time.monotonic()
@@ -63,10 +74,10 @@ class Away(OnceTest):
         self.assertEqual(0, runner.wait(60), self.said.read_text())
 
     def test_a_worker_waits_a_dead_server_out_and_runs_each_task_once(self):
-        self.node.start()
+        self.begin()
         self.ok("publish", "t", "--id", "before", "-q")
         program = self.script("run", 'echo "$ONCE_ID" >>runs\n')
-        worker = self.stay("work", "q", "--topic", "t", "--lease", "2s", "--", program)
+        worker = self.stay("work", "q", "--", program)
         self.until(lambda: self.runs() == ["before"], "the first task")
         self.ok("wait", "before", "-q")
         self.node.kill()
@@ -83,8 +94,10 @@ class Away(OnceTest):
             self.assertEqual(["completed"], [each["outcome"] for each in attempts])
 
     def test_a_worker_that_comes_before_the_server_waits_for_it(self):
+        self.begin()
+        self.node.kill()
         program = self.script("run", 'echo "$ONCE_ID" >>runs\n')
-        worker = self.stay("work", "q", "--topic", "t", "--", program)
+        worker = self.stay("work", "q", "--", program)
         self.says("trying again until it answers")
         self.node.start()
         self.until(lambda: self.once("publish", "t", "--id", "a", "-q").code == 0, "a publish")
@@ -93,10 +106,10 @@ class Away(OnceTest):
         self.assertEqual(0, worker.wait(60), self.said.read_text())
 
     def test_a_worker_does_not_go_on_in_a_zone_that_lost_its_data(self):
-        self.node.start()
+        self.begin()
         self.ok("publish", "t", "--id", "a", "-q")
         program = self.script("run", 'echo "$ONCE_ID" >>runs\n')
-        worker = self.stay("work", "q", "--topic", "t", "--", program)
+        worker = self.stay("work", "q", "--", program)
         self.until(lambda: self.runs() == ["a"], "the task")
         self.ok("wait", "a", "-q")
         self.node.kill()
@@ -107,7 +120,7 @@ class Away(OnceTest):
         self.assertEqual(["a"], self.runs())
 
     def test_followers_wait_too_and_quiet_ones_say_nothing(self):
-        self.node.start()
+        self.begin()
         self.ok("publish", "t", "--id", "a", "-q")
         follower = self.stay("log", "-f", "--json", "-q")
         self.until(lambda: self.printed.read_text().count("\n") == 1, "the first entry")
@@ -120,6 +133,95 @@ class Away(OnceTest):
         ids = [json.loads(line)["id"] for line in self.printed.read_text().splitlines()]
         self.assertEqual(["a", "b"], ids)
         self.assertEqual("", self.said.read_text())
+
+    def test_a_worker_waits_for_a_stream_of_others_unless_it_ends_by_itself(self):
+        self.begin()
+        bound = ["work", "orders", "--stream", "ORDERS", "--key", "{id}"]
+        self.assertIn("ORDERS", self.refused(6, *bound, "--until-empty", "--", "true"))
+        worker = self.stay(*bound, "--", self.script("run", 'echo "$ONCE_KEY" >>runs\n'))
+        self.says("there is no stream 'ORDERS'")
+        with nats_cluster.Connection(self.node.port) as line:
+            line.api("STREAM.CREATE.ORDERS", name="ORDERS", subjects=["orders.>"])
+            line.request("orders.new", b'{"id":"a"}')
+        self.until(lambda: self.runs() == ["a"], "the message")
+        worker.send_signal(signal.SIGTERM)
+        self.assertEqual(0, worker.wait(60), self.said.read_text())
+
+    def test_a_login_that_is_refused_is_not_waited_for(self):
+        with open(self.node.folder / "users", "w") as users:
+            users.write('authorization { user: "a", password: "b" }\n')
+        self.node.start("-c", self.node.folder / "users")
+        self.assertIn("refused the login", self.refused(5, "work", "q", "--topic", "t", "--", "true"))
+        self.assertIn("refused the login", self.refused(5, "flow", "work"))
+
+
+class WithoutQuorum(NatsTest):
+    """Three nodes. Two of them are paused: the third leads everything, answers and stores nothing."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = nats_cluster.Cluster(3)
+        (cls.monitor,) = nats_cluster.free_ports(1)
+        with open(cls.cluster.nodes[0].configuration, "a") as more:
+            more.write(f"http: 127.0.0.1:{cls.monitor}\n")
+        cls.cluster.__enter__()
+        cls.addClassCleanup(cls.cluster.end)
+
+    def setUp(self):
+        super().setUp()
+        self.environment["ONCE_STORE"] = self.cluster.url(self.folder.name)
+
+    def leader_of_the_cluster(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.monitor}/jsz", timeout=5) as answer:
+            name = json.load(answer).get("meta_cluster", {}).get("leader")
+        return next((node for node in self.cluster.nodes if node.name == name), None)
+
+    def lead_everything(self, node):
+        for stream in self.cluster.ask("STREAM.NAMES")["streams"]:
+            def leads():
+                leader = self.cluster.leader(stream)
+                if leader is not None and leader is not node:
+                    self.cluster.ask(f"STREAM.LEADER.STEPDOWN.{stream}", placement={"preferred": node.name})
+                return leader is node
+
+            self.until(leads, f"{node.name} leads {stream}", 60)
+
+    def test_services_that_start_without_a_quorum_wait_for_it(self):
+        self.ok("queue", "add", "q", "--topic", "t")
+        self.ok("flow", "add", "-", stdin='{"name":"w","steps":[{"id":"paid","signal":"paid"}]}')
+        leader = nats_cluster.until(self.leader_of_the_cluster, "a leader")
+        self.lead_everything(leader)
+        url = f"nats://127.0.0.1:{leader.port}/{self.folder.name}"
+        self.environment["ONCE_STORE"] = url
+        others = [node for node in self.cluster.nodes if node is not leader]
+        for node in others:
+            node.pause()
+        services = {
+            "working on queue q,": ["work", "q", "--", self.script("run", 'echo "$ONCE_ID" >>runs\n')],
+            "working on queue new,": ["work", "new", "--topic", "n", "--", "true"],
+            "driving runs": ["flow", "work"],
+            "ended by a signal": ["work", "q", "--", "true"],
+        }
+        started = []
+        try:
+            for says, command in services.items():
+                started.append((self.stay(*command, name=f"said-{len(started)}"), self.said, says))
+            for process, said, _ in started:
+                self.until(lambda: "until it answers" in said.read_text() or process.poll(), "its wait", 60)
+                self.assertIn(f"waiting for {url}: ", said.read_text())
+                self.assertIsNone(process.poll(), said.read_text())
+            started[-1][0].send_signal(signal.SIGTERM)
+            self.assertEqual(0, started[-1][0].wait(60), started[-1][1].read_text())
+        finally:
+            for node in others:
+                node.resume()
+        for process, said, says in started:
+            self.until(lambda: says in said.read_text(), says, 60)
+        self.until(lambda: self.once("publish", "t", "--id", "a", "-q").code == 0, "a publish", 60)
+        self.until(lambda: self.runs() == ["a"], "the task", 60)
+        for process, said, _ in started[:-1]:
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(0, process.wait(60), said.read_text())
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ class Configurations(OnceTest):
         for stream in STREAMS:
             self.assertTrue(self.ask(f"STREAM.DELETE.{stream}")["success"])
         self.refused(5, "status", "--store", self.store)
+        self.ok("queue", "add", "q", "--topic", "t", "--store", self.store)
         self.ok("retention", "--bodies", "1d", "--records", "1d", "--ids", "5d", "--store", self.store)
 
     def test_three_nodes_keep_three_replicas(self):

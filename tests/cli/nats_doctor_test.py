@@ -83,6 +83,9 @@ class Zone(NatsDoctorTest):
         found = self.doctor()
         self.assertEqual(set(), self.serious(), self.findings)
         self.assertEqual("unknown", found["sync_unknown"])
+        self.assertEqual("unknown", found["room_unknown"])
+        self.assertIn("not checked", self.what("room_unknown"))
+        self.assertFalse([line for line in self.last["checked"] if line.endswith("and storage")], self.last)
         self.assertEqual(0, self.code)
         self.assertTrue(any(re.match(r"nats-server: n1 2\.\d+", line) for line in self.last["checked"]), self.last)
 
@@ -91,6 +94,7 @@ class Zone(NatsDoctorTest):
         self.assertEqual({"sync_interval"}, self.serious("--monitor", monitor))
         self.assertIn("2 min", self.what("sync_interval"))
         self.assertNotIn("sync_unknown", self.doctor("--monitor", monitor))
+        self.assertNotIn("room_unknown", self.doctor("--monitor", monitor))
         found = self.doctor("--monitor", "http://127.0.0.1:1")
         self.assertEqual("unknown", found["monitor_silent"])
         self.assertEqual("unknown", found["sync_unknown"])
@@ -115,6 +119,8 @@ class Zone(NatsDoctorTest):
             self.assertEqual({"consumer_edited"}, self.serious(), more)
             named = " ".join(f["what"] for f in self.findings)
             self.assertTrue(all(field in named for field in more), (more, named))
+            self.ok("queue", "set", "q", "--lease", "30s")  # which it is: the consumer is set back
+            self.assertEqual(set(), self.serious(), more)
         self.api(f"CONSUMER.PAUSE.{log}.{name}", pause_until=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 86400 * 365 * 70)))
         self.assertIn("consumer_paused", self.serious())
         self.api(f"CONSUMER.DELETE.{log}.{name}")
@@ -150,10 +156,10 @@ class StreamsOfOthers(NatsDoctorTest):
         self.api(f"STREAM.CREATE.{self.stream}", name=self.stream, subjects=[self.stream + ".>"], **config)
         self.ok("queue", "add", "q", "--stream", self.stream, "--key", "header:Nats-Msg-Id", "--attempts", "2")
 
-    def publish(self, count):
+    def publish(self, count, keyed=False):
         with self.cluster.nodes[0].connect() as line:
             for n in range(count):
-                line.request(f"{self.stream}.x", str(n).encode())
+                line.put(f"{self.stream}.x", str(n).encode(), {"Nats-Msg-Id": f"{n}"} if keyed else {})
 
     def test_a_healthy_one(self):
         self.bind(discard="new")
@@ -218,10 +224,49 @@ class StreamsOfOthers(NatsDoctorTest):
     def test_what_was_dropped_before_it_was_handed_over(self):
         self.bind(discard="old", max_msgs=1)
         self.publish(1)
-        self.ok("work", "q", "-q", "--until-empty", "--", "true")
+        self.drained("work", "q", "-q", "--until-empty", "--", "true")
         self.publish(3)
         self.assertEqual({"stream_discards_old", "stream_dropped"}, self.serious())
         self.assertIn("#2 to #3", self.what("stream_dropped"))
+        self.drained("work", "q", "-q", "--until-empty", "--", "true")  # and the next delivery hides nothing
+        self.assertEqual({"stream_discards_old", "stream_dropped"}, self.serious())
+        self.assertIn("2 messages", self.what("stream_dropped"))
+        self.assertIn("#2 to #3", self.what("stream_dropped"))
+
+    def test_what_was_deleted_among_others_and_before_any_was_handed_over(self):
+        self.bind(discard="new")
+        self.publish(4)
+        self.api(f"STREAM.MSG.DELETE.{self.stream}", seq=1)
+        self.api(f"STREAM.MSG.DELETE.{self.stream}", seq=3)
+        self.drained("work", "q", "-q", "--until-empty", "--", "true")
+        self.assertIn("stream_dropped", self.serious())
+        self.assertIn("#1, #3", self.what("stream_dropped"))
+
+    def test_what_was_gone_before_there_was_a_queue_is_not_missed(self):
+        subjects = [self.stream + ".>"]
+        self.api(f"STREAM.CREATE.{self.stream}", name=self.stream, subjects=subjects, discard="new", retention="workqueue")
+        self.publish(5)
+        self.api(f"STREAM.PURGE.{self.stream}", keep=3)
+        self.api(f"STREAM.MSG.DELETE.{self.stream}", seq=4)
+        self.ok("queue", "add", "q", "--stream", self.stream, "--key", "header:Nats-Msg-Id")
+        self.publish(2)
+        self.drained("work", "q", "-q", "--until-empty", "--", "true")
+        self.assertNotIn("stream_dropped", self.doctor(), self.findings)
+
+    def test_a_stream_that_was_made_anew_is_not_counted_with_the_old_one(self):
+        self.bind(discard="new")
+        self.publish(2, keyed=True)
+        self.drained("work", "q", "-q", "--until-empty", "--", "true")
+        self.api(f"STREAM.DELETE.{self.stream}")
+        for _ in range(2):  # while it is gone, and when it is there again
+            queue = self.ok("status", "--json").lines[0]
+            self.assertEqual((2, 0, 0), (queue["completed"], queue["waiting"], queue["dead"]), queue)
+            audit = self.once("audit", "--json")
+            self.assertEqual(0, audit.code, audit.out)
+            self.assertIn("stream_gone", self.serious())
+            self.ok("queue", "pause", "q")  # once it is, and again
+            self.api(f"STREAM.CREATE.{self.stream}", name=self.stream, subjects=[self.stream + ".>"])
+            self.publish(3, keyed=True)
 
     def test_a_stream_that_is_gone(self):
         self.bind(discard="new")

@@ -34,6 +34,7 @@ class Login(NatsTest):
     def test_by_name_and_password(self):
         self.serve(f'authorization {{ user: ada, password: "{SECRET}" }}')
         options = ["--nats-user", "ada", "--nats-password", SECRET]
+        self.ok(*options, "queue", "add", "other", "--topic", "other")
         self.ok(*options, "publish", "t", "--id", "a")
         self.ok("publish", "t", "--id", "b", *options)
         variables = {"ONCE_NATS_USER": "ada", "ONCE_NATS_PASSWORD": SECRET}
@@ -46,6 +47,7 @@ class Login(NatsTest):
 
     def test_by_token(self):
         self.serve(f'authorization {{ token: "{SECRET}" }}')
+        self.ok("queue", "add", "other", "--topic", "other", "--nats-token", SECRET)
         self.ok("publish", "t", "--nats-token", SECRET)
         self.ok("publish", "t", ONCE_NATS_TOKEN=SECRET)
 
@@ -53,6 +55,7 @@ class Login(NatsTest):
         key = Key(self.folder, "user")
         self.serve(f"authorization {{ users: [ {{ nkey: {key.public} }} ] }}")
         self.file("seed", key.seed + "\n")
+        self.ok("queue", "add", "other", "--topic", "other", "--nkey", "seed")
         self.ok("publish", "t", "--nkey", "seed")
         self.ok("publish", "t", ONCE_NATS_NKEY="seed")
 
@@ -73,6 +76,7 @@ class Login(NatsTest):
         inbox = {"allow": [f"_INBOX_once.{user.public}.>"]}
         jwt = account.jwt(user, subs=-1, data=-1, payload=-1, sub=inbox, pub={"allow": [">"]})
         self.file("ada.creds", creds(jwt, user.seed))
+        self.ok("queue", "add", "other", "--topic", "other", "--creds", "ada.creds")
         self.ok("publish", "t", "--creds", "ada.creds")
         self.ok("publish", "t", ONCE_NATS_CREDS="ada.creds")
         self.file("other.creds", creds(jwt, Key(self.folder, "user").seed))
@@ -95,6 +99,7 @@ class Login(NatsTest):
             scheme="tls",
         )
         tls = ["--tls-ca", "ca.pem", "--tls-cert", "client.pem", "--tls-key", "client.key"]
+        self.ok("queue", "add", "other", "--topic", "other", *tls)
         self.ok("publish", "t", *tls)
         variables = {"CA": "ca.pem", "CERT": "client.pem", "KEY": "client.key"}
         self.ok("log", **{f"ONCE_NATS_TLS_{name}": file for name, file in variables.items()})
@@ -201,7 +206,7 @@ class Roles(NatsTest):
             said = self.refused(5, *arguments, **role(name))
             self.assertIn(f'Permissions Violation for Publish to "{subject}', said)
 
-        lacks("publisher", "$JS.API.STREAM.CREATE.", "publish", "t")
+        lacks("publisher", "$JS.API.STREAM.CREATE.", "queue", "add", "q", "--topic", ">")
         self.ok("queue", "add", "q", "--topic", ">", **role("admin"))
         self.ok("publish", "t", "--id", "a", **role("publisher"))
         lacks("publisher", "$JS.API.", "status")

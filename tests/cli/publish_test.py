@@ -1,6 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """once publish, one task at a time."""
 
+import json
 import sys
 import unittest
 from pathlib import Path
@@ -35,10 +36,23 @@ class Bodies(OnceTest):
         self.refused(2, "publish", "t", "@.")
 
     def test_raw(self):
-        self.assertEqual("aGVsbG8=", self.body_of("hello", "--raw")["raw"])
-        self.assertEqual("", self.body_of("", "--raw")["raw"])
-        self.assertEqual("", self.body_of("--raw")["raw"])
+        for arguments, text in [(["hello"], "hello"), ([""], ""), ([], ""), (["zwei\nZeilen ü"], "zwei\nZeilen ü")]:
+            entry = self.body_of(*arguments, "--raw")
+            self.assertEqual((text, True), (entry["body"], entry["text"]))
+            self.assertNotIn("raw", entry)
         self.assertEqual("AP8=", self.body_of("-", "--raw", stdin=b"\x00\xff")["raw"])
+        self.assertNotIn("text", self.body_of('"hello"'))
+
+    def test_what_log_prints_can_be_published_again(self):
+        bodies = [["hello", "--raw"], ['"hello"'], ["-", "--raw"], ['{"a":1}']]
+        for number, body in enumerate(bodies):
+            self.ok("publish", "t", *body, "--id", f"n{number}", stdin=b"\x00\xff")
+        lines = [{name: entry[name] for name in ("id", "topic", "body", "text", "raw", "headers") if name in entry}
+                 for entry in self.ok("log", "--json").lines]  # fmt: skip
+        again = self.ok("publish", "--batch", "-", stdin="".join(json.dumps(line) + "\n" for line in lines))
+        self.assertEqual([True] * 4, [line["duplicate"] for line in again.lines])
+        for wrong in ['"text":true', '"body":1,"text":true', '"body":"a","text":1', '"raw":"","text":true']:
+            self.assertEqual(2, self.once("publish", "--batch", "-", stdin='{"topic":"t",%s}' % wrong).code, wrong)
 
     def test_not_json_is_exit_2(self):
         for text in ["", "{", "hello", "{\"a\":1,\"a\":2}", "9007199254740993", "1e999", "\"\\ud800\"", "1 2"]:

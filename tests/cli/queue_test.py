@@ -33,17 +33,54 @@ class Add(OnceTest):
         answer = self.once("queue", "add", "q", "--topic", "u", "--json")
         self.assertEqual("queue_mismatch", answer.line["error"])
 
+    def test_a_refusal_names_what_differs_and_the_command_that_changes_it(self):
+        self.ok("queue", "add", "q", "--topic", "t", "--lease", "10s")
+        said = self.refused(2, "queue", "add", "q", "--topic", "t", "--lease", "1m", "--attempts", "9")
+        self.assertIn("lease is 10s, not 1m, attempts is 4, not 9;", said)
+        self.assertIn("nothing was changed", said)
+        self.assertNotIn("can't be changed", said)
+        command = "once queue set q --lease 1m --attempts 9"
+        self.assertIn(command, said)
+        self.ok(*command.split()[1:])
+        self.ok("queue", "add", "q", "--topic", "t", "--lease", "1m", "--attempts", "9")
+        for more, differs in [
+            (["--key", "{a}"], "key is the task's id, not {a}"), (["--from", "7"], "from is start, not #7"),
+            (["--timeout", "5m"], "timeout is 0s, not 5m"), (["--backoff", "1s,2s"], "backoff is 30s,2m,5m, not 1s,2s"),
+            (["--in-doubt", "hold"], "in-doubt is retry, not hold"), (["--max-running", "2"], "max-running is 0, not 2"),
+            (["--window", "3"], "window is 0, not 3"), (["--same-key", "ignore"], "same-key is duplicate, not ignore"),
+        ]:  # fmt: skip
+            with self.subTest(more=more):
+                said = self.refused(2, "queue", "add", "q", "--topic", "t", "--lease", "1m", "--attempts", "9", *more)
+                self.assertIn(differs, said)
+                if more[0] in ["--key", "--from"]:
+                    self.assertIn("can't be changed", said)
+                    self.assertNotIn("queue set", said)
+                else:
+                    self.assertIn("once queue set q " + " ".join(more), said)
+        said = self.refused(2, "queue", "add", "q", "--topic", "u", "--lease", "2m", "--attempts", "9")
+        self.assertIn("topic is t, not u", said)
+        self.assertIn("The topic of a queue can't be changed", said)
+        self.assertIn("once queue set q --lease 2m.", said)
+
+    def test_a_default_is_the_same_as_its_value_and_a_paused_queue_the_same_queue(self):
+        self.ok("queue", "add", "q", "--topic", "t")
+        self.ok("queue", "add", "q", "--topic", "t", "--backoff", "30s,2m,5m", "--attempts", "4")
+        self.ok("queue", "pause", "q")
+        again = self.ok("queue", "add", "q", "--topic", "t", "--json").line
+        self.assertEqual((False, True), (again["added"], again["paused"]))
+
     def test_every_option(self):
         self.ok(
             "queue", "add", "q", "--topic", "t.>", "--key", "{a}:{$topic}", "--lease", "1m30s",
             "--timeout", "2h", "--attempts", "7", "--backoff", "500ms,1s", "--in-doubt", "retry",
-            "--max-running", "3", "--window", "16", "--same-key", "ignore", "--from", "5",
+            "--max-running", "3", "--max-result", "1MiB", "--window", "16", "--same-key", "ignore",
+            "--from", "5",
         )  # fmt: skip
         self.assertEqual(
             {
-                "queue": "q", "topic": "t.>", "key": "{a}:{$topic}", "lease": "1m30s",
+                "queue": "q", "topic": "t.>", "key": "{a}:{$topic}", "key_format": "plain", "lease": "1m30s",
                 "timeout": "2h", "attempts": 7, "backoff": ["500ms", "1s"], "in_doubt": "retry",
-                "max_running": 3, "window": 16, "same_key": "ignore", "from": 5, "paused": False,
+                "max_running": 3, "max_result": 1 << 20, "window": 16, "same_key": "ignore", "from": 5, "paused": False,
                 "ledger": False,
                 "stream": None,
             },  # fmt: skip
@@ -134,7 +171,7 @@ class Set(OnceTest):
                      ["--stream", "S"]]:
             with self.subTest(more=more):
                 message = self.refused(2, "queue", "set", "q", "--lease", "9m", *more)
-                self.assertIn(f"{more[0]} is fixed", message)
+                self.assertIn(f"{more[0]} can't be changed", message)
         self.assertEqual(before, self.shown())
         self.assertNotIn("--topic", self.ok("queue", "set", "--help").out)
 

@@ -13,7 +13,7 @@ from once_command import OnceTest  # noqa: E402
 class Step(OnceTest):
     def work(self, script, *options):
         program = self.script("program", script)
-        return self.ok(
+        return self.drained(
             "work", "q", "-q", "--until-empty", "--topic", "t", "--backoff", "1ms", *options,
             "--", program,
         )
@@ -135,7 +135,7 @@ class Step(OnceTest):
         self.until(lambda: self.text("ran"), "the step runs")
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        self.ok("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program)
         self.assertEqual("ran\n", self.text("ran"))
         self.assertEqual("in_doubt", self.story()["state"])
 

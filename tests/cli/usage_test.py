@@ -2,7 +2,6 @@
 """Help, mistakes, exit statuses, and what becomes of output that nobody takes."""
 
 import os
-import pty
 import subprocess
 import sys
 import unittest
@@ -13,7 +12,7 @@ from once_command import BIN, NATS, OnceTest  # noqa: E402
 
 COMMANDS = [
     [], ["publish"], ["queue"], ["queue", "add"], ["queue", "list"], ["queue", "show"],
-    ["queue", "set"], ["queue", "pause"], ["queue", "resume"], ["queue", "remove"], ["work"],
+    ["queue", "set"], ["queue", "pause"], ["queue", "resume"], ["queue", "remove"], ["apply"], ["work"],
     ["step"], ["status"], ["list"], ["inspect"], ["log"], ["wait"], ["cancel"], ["dead"],
     ["dead", "list"], ["dead", "show"], ["dead", "retry"], ["dead", "drop"], ["doubt"],
     ["doubt", "list"], ["doubt", "show"], ["doubt", "complete"], ["doubt", "retry"],
@@ -21,7 +20,7 @@ COMMANDS = [
     ["flow"], ["flow", "add"], ["flow", "list"], ["flow", "export"], ["flow", "start"], ["flow", "wait"], ["flow", "work"], ["flow", "signal"],
     ["flow", "approve"], ["flow", "cancel"], ["flow", "retry"], ["flow", "runs"], ["flow", "show"],
     ["flow", "events"], ["flow", "graph"],
-    ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["bench"], ["demo"], ["version"], ["completion"],
+    ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["bench"], ["demo"], ["version"], ["completion"], ["help"],
 ]  # fmt: skip
 
 
@@ -50,7 +49,7 @@ class Mistakes(OnceTest):
 
     def test_usage_is_exit_2(self):
         for arguments in [
-            [], ["--json", "-q"], ["queue"], ["queue", "add"], ["queue", "add", "q"], ["publish"],
+            ["--json", "-q"], ["queue"], ["queue", "add"], ["queue", "add", "q"], ["publish"],
             ["publish", "t", "1", "2"], ["publish", "t", "--id"], ["inspect"], ["inspect", "a", "b"],
             ["list", "--limit", "0"], ["list", "--limit", "-1"], ["list", "--limit", "x"],
             ["list", "--state", "done"], ["list", "--since", "yesterday"], ["log", "--after", "x"],
@@ -113,6 +112,7 @@ class Mistakes(OnceTest):
 
 class Stores(OnceTest):
     def test_reading_never_makes_a_database(self):
+        self.leave_zone()
         for arguments in [
             ["status"], ["list"], ["inspect", "a"], ["log"], ["wait", "a"], ["queue", "list"],
             ["queue", "show", "q"], ["queue", "remove", "q"], ["retention"], ["retention", "--run"], ["doctor"],
@@ -121,7 +121,7 @@ class Stores(OnceTest):
             ["cancel", "a"], ["claim", "q", "k"], ["renew", "q", "k", "--token", "1"],
             ["complete", "q", "k", "--token", "1"], ["fail", "q", "k", "--token", "1"],
             ["queue", "set", "q", "--lease", "1m"], ["queue", "pause", "q"], ["queue", "resume", "q"],
-            ["flow", "list"], ["flow", "start", "w"], ["flow", "work"], ["flow", "signal", "r", "n", "--id", "i"],
+            ["flow", "list"], ["flow", "start", "w"], ["flow", "work", "--until-empty"], ["flow", "signal", "r", "n", "--id", "i"],
             ["flow", "approve", "r", "s"], ["flow", "cancel", "r"], ["flow", "retry", "r"], ["flow", "runs"],
             ["flow", "show", "r"], ["flow", "events", "r"], ["flow", "graph", "w"],
             ["flow", "export", "w"], ["flow", "wait", "r"],
@@ -199,37 +199,20 @@ class Output(OnceTest):
         _, err = process.communicate(timeout=60)
         self.assertEqual((0, b""), (process.returncode, err))
 
-    def terminal(self, *arguments, **environment):
-        parent, child = pty.openpty()
-        process = self.start(*arguments, stdout=child, env={**self.environment, **environment})
-        os.close(child)
-        out = b""
-        while True:
-            try:
-                piece = os.read(parent, 4096)
-            except OSError:
-                break
-            if not piece:
-                break
-            out += piece
-        os.close(parent)
-        self.assertEqual(0, process.wait(timeout=60))
-        return out
-
     def test_colour_on_a_terminal_only(self):
         self.ok("queue", "add", "q", "--topic", "t")
         self.ok("publish", "t")
-        self.assertIn(b"\x1b[", self.terminal("status", TERM="xterm"))
-        self.assertNotIn(b"\x1b[", self.terminal("status", TERM="xterm", NO_COLOR="1"))
-        self.assertNotIn(b"\x1b[", self.terminal("status", TERM="dumb"))
-        self.assertNotIn(b"\x1b[", self.terminal("status", "--json", TERM="xterm"))
+        self.assertIn("\x1b[", self.terminal("status", TERM="xterm"))
+        self.assertNotIn("\x1b[", self.terminal("status", TERM="xterm", NO_COLOR="1"))
+        self.assertNotIn("\x1b[", self.terminal("status", TERM="dumb"))
+        self.assertNotIn("\x1b[", self.terminal("status", "--json", TERM="xterm"))
         self.assertNotIn("\x1b[", self.ok("status", TERM="xterm").out)
 
     def test_a_task_cannot_move_the_cursor(self):
         self.ok("queue", "add", "q", "--topic", "t", "--attempts", "1")
         self.ok("publish", "t", "--id", "a")
         program = self.script("shout", "printf '\\033[2Jgone\\n' >&2; exit 65")
-        self.ok("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program)
         for arguments in [["inspect", "a"], ["list"], ["log"]]:
             out = self.ok(*arguments).out
             self.assertNotIn("\x1b", out)

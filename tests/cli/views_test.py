@@ -64,7 +64,7 @@ class List(OnceTest):
         for topic in ["a", "b", "c"]:
             self.ok("publish", "t." + topic, "--id", topic)
         program = self.script("judge", '[ $ONCE_ID = a ] && exit; echo "first\nno $ONCE_ID" >&2; exit 1')
-        self.ok("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program)
 
     def ids(self, *arguments):
         return sorted((i["queue"], i["id"]) for i in self.ok("list", "--json", *arguments).lines)
@@ -94,9 +94,11 @@ class List(OnceTest):
         self.assertIn("--limit", answer.err)
         self.assertEqual("", self.ok("list", "--limit", "4").err)
 
-    def test_the_last_line_of_an_error_is_shown(self):
+    def test_a_terminal_shows_the_last_line_of_an_error_and_a_pipe_all_of_it(self):
         self.assertIn("no b", self.ok("list").out)
-        self.assertNotIn("first", self.ok("list").out)
+        self.assertIn("first", self.ok("list").out)
+        self.assertIn("no b", self.terminal("list"))
+        self.assertNotIn("first", self.terminal("list"))
 
 
 class Log(OnceTest):

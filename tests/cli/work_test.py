@@ -14,7 +14,7 @@ RETRY_SOON = ["--backoff", "1ms"]
 
 class Work(OnceTest):
     def work(self, *arguments):
-        return self.ok("work", "q", "-q", "--until-empty", *arguments)
+        return self.drained("work", "q", "-q", "--until-empty", *arguments)
 
     def states(self):
         return {item["id"]: item["state"] for item in self.ok("list", "--json").lines}
@@ -180,7 +180,9 @@ class Work(OnceTest):
         )
         self.work("--", program)
         self.assertEqual("hello\n", self.ok("wait", "text").out)
-        self.assertEqual("aGVsbG8K", self.ok("wait", "text", "--json").line["raw"])
+        text = self.ok("wait", "text", "--json").line
+        self.assertEqual(("hello\n", True), (text["result"], text["text"]))
+        self.assertEqual(("hello\n", True), (self.story("text")["result"], self.story("text")["text"]))
         self.assertEqual("/w==", self.ok("wait", "bytes", "--json").line["raw"])
         self.assertEqual({"a": 1}, self.ok("wait", "json", "--json").line["result"])
         self.assertEqual({"a": 1}, self.story("json")["result"])
@@ -200,14 +202,15 @@ class Work(OnceTest):
         self.golden("inspect.txt", steady(self.ok("inspect", "a").out))
         story = self.ok("inspect", "a", "--json").line
         self.assertEqual(
-            ["id", "topic", "sequence", "digest", "published_at", "duplicates", "queues"], list(story)
+            ["id", "topic", "sequence", "digest", "published_at", "body", "headers", "duplicates", "queues"],
+            list(story),
         )
         self.assertEqual(2, story["duplicates"])
         queue = next(q for q in story["queues"] if q["queue"] == "q")
         for name in ["queue", "key", "state", "attempts", "steps", "result", "next"]:
             self.assertIn(name, queue)
         self.assertEqual(
-            ["attempt", "worker", "token", "started_at", "ended_at", "outcome", "in_doubt", "error"],
+            ["attempt", "worker", "token", "started_at", "ended_at", "outcome", "in_doubt", "error", "stderr"],
             list(queue["attempts"][0]),
         )
         self.assertEqual([], queue["steps"])

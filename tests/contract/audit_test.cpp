@@ -290,6 +290,55 @@ TEST_P(AuditContract, RowsUpToAnEntryAreNoMore) {
   EXPECT_TRUE(part.more);
 }
 
+TEST_P(AuditContract, ABodyThatDoesNotMatchItsDigestIsDamaged) {
+  add("work");
+  publish("a");
+  Append wrong = task("b");
+  wrong.digest.bytes[0] ^= 1U;
+  append(wrong);
+  EXPECT_THAT(damages(Store::Depth::quick), IsEmpty());
+  const auto found = damages();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].task, "b");
+  EXPECT_EQ(found[0].sequence, entry("b").sequence);
+  EXPECT_THAT(found[0].what, ::testing::HasSubstr("do not match its digest"));
+  EXPECT_FALSE(found[0].harm.empty());
+  EXPECT_THAT(kinds(audit()), IsEmpty()) << "who wants every digest says so";
+  EXPECT_THAT(kinds(audit({.by = AuditOptions::Period::all, .deep = true})),
+              ElementsAre(::testing::StartsWith("damaged #")));
+  EXPECT_THAT(kinds(audit({.by = AuditOptions::Period::all, .queue = "work", .deep = true})),
+              IsEmpty())
+      << "the log is no queue's";
+}
+
+TEST_P(AuditContract, ARecordThatIsAboutOtherContentIsDamaged) {
+  const Queue queue = add("work");
+  const Held held = completed_task(queue, "a");
+  Record record = held.stored.record;
+  record.state = State::completed;
+  record.digest.bytes[0] ^= 1U;
+  write(held.at, get(held.at)->revision, record);
+  const auto found = damages();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].queue, "work");
+  EXPECT_THAT(found[0].what, ::testing::HasSubstr("other content"));
+}
+
+TEST_P(AuditContract, ADeepAuditOfManyTasksGoesOnFromPageToPageAndTellsHowFarItIs) {
+  add("work");
+  publish_many(450);
+  complete_all();
+  double last = 0;
+  const Audit deep =
+      audit({.by = AuditOptions::Period::all, .deep = true, .progress = [&](double at) {
+               EXPECT_GE(at, last);
+               EXPECT_LE(at, 1);
+               last = at;
+             }});
+  EXPECT_THAT(kinds(deep), IsEmpty());
+  EXPECT_GT(last, 0);
+}
+
 TEST_P(AuditContract, DiscrepanciesBeyondTheLimitAreCounted) {
   const Queue queue = add("work");
   for (const char* id : {"a", "b", "c"}) completed_task(queue, id);  // attempts without an end

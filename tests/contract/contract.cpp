@@ -6,18 +6,10 @@
 #include <cstring>
 #include <thread>
 
+#include "encoding/digest.h"
+
 namespace once::contract {
 namespace {
-
-// Not SHA-256: a store must not care. Equal exactly when the content is.
-core::Digest digest_of(const std::string& topic, const std::string& json) {
-  core::Digest digest;
-  for (std::size_t i = 0; i < 4; ++i) {
-    const std::uint64_t part = std::hash<std::string>{}(std::to_string(i) + topic + '\n' + json);
-    std::memcpy(digest.bytes.data() + i * sizeof part, &part, sizeof part);
-  }
-  return digest;
-}
 
 template <class Items>
 std::vector<std::string> ids_of(const Items& items) {
@@ -27,6 +19,17 @@ std::vector<std::string> ids_of(const Items& items) {
 }
 
 }  // namespace
+
+std::vector<store::Damage> Contract::damages(store::Store::Depth depth) {
+  std::vector<store::Damage> all;
+  std::string after;
+  do {
+    auto page = store().verify(depth, after).value();
+    all.insert(all.end(), page.damages.begin(), page.damages.end());
+    after = page.next;
+  } while (!after.empty());
+  return all;
+}
 
 Address task_at(std::string queue, const Entry& entry, std::string key) {
   return {.kind = Address::Kind::task,
@@ -52,7 +55,7 @@ Record record_of(const Entry& entry, State state) {
 }
 
 Append task(std::string id, std::string topic, std::string json) {
-  const core::Digest digest = digest_of(topic, json);
+  const core::Digest digest = encoding::content_digest(topic, Body::json(json).value()).value();
   return {.id = std::move(id),
           .topic = std::move(topic),
           .body = Body::json(json).value(),

@@ -151,6 +151,8 @@ class Contract : public ::testing::TestWithParam<StoreUnderTest> {
   std::vector<Row> rows(const RowFilter& filter, std::size_t page = 100);
   std::vector<Sequence> overlooked(std::string_view queue, std::size_t page = 100);
   Retired retire(std::size_t page = 100);
+  // What the store contradicts itself in.
+  std::vector<store::Damage> damages(Store::Depth depth = Store::Depth::deep);
 
  private:
   testing::TempFolder folder_;

@@ -18,6 +18,25 @@ class ControlContract : public Effects {
 };
 ONCE_FOR_EVERY_STORE(ControlContract);
 
+// --- Doomed tasks ---------------------------------------------------------------------------
+
+TEST_P(ControlContract, ATaskThatCouldNeverStartIsRefused) {
+  const auto refused = [&](std::optional<Duration> delay, Duration lives) {
+    Task task{.topic = "t", .id = "a"};
+    if (delay) task.not_before = clock->now() + *delay;
+    task.expires = clock->now() + lives;
+    const auto receipt = zone.publish(task);
+    return !receipt && receipt.error().code == Code::invalid_input;
+  };
+  EXPECT_TRUE(refused({}, -1h));
+  EXPECT_TRUE(refused({}, 0h));
+  EXPECT_TRUE(refused(2h, 1h));
+  EXPECT_TRUE(refused(1h, 1h));
+  EXPECT_THAT(zone.log(0, 10).value(), IsEmpty());
+  EXPECT_FALSE(refused(1h, 2h));
+  EXPECT_FALSE(refused(2h, 1h)) << "what is in the log is answered with its receipt";
+}
+
 // --- Cancel ---------------------------------------------------------------------------------
 
 TEST_P(ControlContract, AWaitingTaskIsCancelled) {

@@ -8,6 +8,7 @@
 namespace once::contract {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -110,7 +111,8 @@ TEST_P(DoctorContract, ADeliveryThatWasAnsweredWithoutARecord) {
   publish("a");
   const auto deliveries = fetch("work");
   settle(deliveries.at(0), "work");
-  EXPECT_THAT(serious(), Contains("overlooked"));
+  // A store whose claims come before every acknowledgement knows that the record was lost.
+  EXPECT_THAT(serious(), Contains(AnyOf("overlooked", "record_lost")));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Runs under control: cancelled, retried, and held back by a rate or by how many may be under way.
 #include "contract/flows.h"
+#include "engine/flow_log.h"
 
 namespace once::contract {
 namespace {
@@ -251,6 +252,73 @@ TEST_P(FlowControlContract, ARetryRunsAHandlerOfFailureOnlyWhenThereIsOneAgain) 
 }
 
 // --- By hand --------------------------------------------------------------------------------
+
+// Its output cannot be passed on. Its task is completed: it never runs again, though the step has failed.
+class FlowStepOfTooMuch : public FlowControlContract {
+ protected:
+  std::string failed_run() {
+    add_flow(kTwo);
+    const std::string run = start();
+    does["a"] = [](Context&) {
+      constexpr std::size_t kDepth = 512;  // the deepest JSON; the run's event around it is deeper
+      return Outcome::completed(
+          Body::json(std::string(kDepth, '[') + std::string(kDepth, ']')).value());
+    };
+    settle();
+    EXPECT_EQ(phase(run), RunPhase::failed);
+    EXPECT_EQ(task_state(run, "a"), State::completed);
+    return run;
+  }
+  // As a version of Once did that took no look at the task.
+  void retry_blindly(const std::string& run) {
+    core::FlowEvent retried;
+    retried.kind = core::FlowEvent::Kind::retried;
+    retried.run = run;
+    retried.workflow = "w";
+    retried.n = 2;
+    retried.voided = {{"a", 1}};
+    engine::FlowLog(*impl->store, *impl->scheduler)
+        .append(engine::FlowLog::entry_of(retried))
+        .value();
+  }
+};
+ONCE_FOR_EVERY_STORE(FlowStepOfTooMuch);
+
+TEST_P(FlowStepOfTooMuch, IsNotRetriedAndThePersonHearsWhy) {
+  const std::string run = failed_run();
+  const auto refused = flows.retry(run, by);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::wrong_state);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("step 'a' cannot run again: its task is completed, and a completed task "
+                        "never runs again; nothing was changed"));
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::failed);
+  EXPECT_EQ(show(run).round, 1U);
+}
+
+TEST_P(FlowStepOfTooMuch, FailsAgainAtOnceWhenARunnerIsToRetryIt) {
+  const std::string run = failed_run();
+  retry_blindly(run);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::failed) << "and does not wait for ever";
+  EXPECT_THAT(show(run).info.error, HasSubstr("its task is completed"));
+  EXPECT_THAT(ran, ElementsAre("a"));
+  flows.cancel(run, by).value();
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::cancelled);
+}
+
+TEST_P(FlowStepOfTooMuch, FailsAgainAlsoWhenItsTaskIsForgotten) {
+  const std::string run = failed_run();
+  pass(24h * 100);
+  zone.retire().value();
+  retry_blindly(run);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::failed);
+  EXPECT_THAT(show(run).info.error, HasSubstr("its task is"));
+  EXPECT_EQ(flows.retry(run, by).error().code, Code::wrong_state);
+}
 
 TEST_P(FlowControlContract, ADeadStepOfARunThatIsOverForGoodIsNotRunAgain) {
   add_flow(R"({"id":"a","task":"do.a","on_failure":"tell"},{"id":"tell","task":"do.tell"})");

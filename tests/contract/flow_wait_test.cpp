@@ -2,6 +2,8 @@
 #include <atomic>
 
 #include "contract/flows.h"
+#include "encoding/flow_event.h"
+#include "engine/flow_log.h"
 
 namespace once::contract {
 namespace {
@@ -75,8 +77,13 @@ TEST_P(FlowWaitContract, ASignalThatComesBeforeItsStepIsKeptForIt) {
 TEST_P(FlowWaitContract, OfSeveralSignalsTheFirstOneCounts) {
   add_flow(kGoThenA);
   const std::string run = start();
-  signal(run, "1", "first").value();
-  signal(run, "2", "second").value();
+  const Signalled first = signal(run, "1", "first").value();
+  EXPECT_TRUE(first.counts);
+  const Signalled second = signal(run, "2", "second").value();
+  EXPECT_FALSE(second.counts) << "also before a runner has looked";
+  EXPECT_EQ(second.first.id, "first");
+  EXPECT_EQ(second.first.by, first.first.by);
+  EXPECT_EQ(second.first.sequence, first.receipt.sequence);
   settle();
   EXPECT_EQ(given["a"], "1");
 }
@@ -84,11 +91,72 @@ TEST_P(FlowWaitContract, OfSeveralSignalsTheFirstOneCounts) {
 TEST_P(FlowWaitContract, ASignalHearsWhichOneOfItsNameCounts) {
   add_flow(R"({"id":"go","signal":"go"},{"id":"on","signal":"on"})");
   const std::string run = start();
-  EXPECT_EQ(signal(run, "1", "first").value().counts, "first");
+  EXPECT_TRUE(flows.signal(run, "go", json("1"), "first", by).value().counts);
   settle();
-  EXPECT_EQ(signal(run, "1", "first").value().counts, "first");
-  EXPECT_EQ(signal(run, "2", "second").value().counts, "first");
-  EXPECT_EQ(signal(run, "2", "on", "on").value().counts, "on");
+  EXPECT_TRUE(signal(run, "1", "first").value().counts);
+  const Signalled later = signal(run, "2", "second").value();
+  EXPECT_FALSE(later.counts);
+  EXPECT_EQ(later.first.id, "first");
+  EXPECT_EQ(later.first.by, "ann");
+  EXPECT_TRUE(signal(run, "2", "on", "on").value().counts);
+}
+
+// Each sends its own body under its own id. The log is read afterwards, and says who was first.
+TEST_P(FlowWaitContract, OfManyWhoSendASignalAtOnceOnlyTheFirstInTheLogIsToldThatItCounts) {
+  constexpr int kSenders = 8;
+  add_flow(kGoThenA);
+  for (int round = 0; round < 5; ++round) {
+    const std::string run = start(std::to_string(round));
+    std::vector<Signalled> told(kSenders);
+    at_once(kSenders, [&](int i) {
+      const std::string n = std::to_string(i);
+      told[static_cast<std::size_t>(i)] = signal(run, n, n).value();
+    });
+    std::string first;
+    std::uint64_t sequence = 0;
+    for (const store::Entry& entry : impl->store->read({}, 1000, "$once.flow.w.signal").value()) {
+      const auto event = encoding::decode_event(entry.id, entry.topic, *entry.body, entry.sequence,
+                                                entry.published_at);
+      if (event->run != run || !first.empty()) continue;
+      first = event->signal_id;
+      sequence = entry.sequence.value;
+    }
+    for (int i = 0; i < kSenders; ++i) {
+      const Signalled& answer = told[static_cast<std::size_t>(i)];
+      EXPECT_EQ(answer.counts, first == std::to_string(i)) << first;
+      EXPECT_EQ(answer.first.id, first);
+      EXPECT_EQ(answer.first.sequence, sequence);
+    }
+    settle();
+    EXPECT_EQ(given["a"], first);
+  }
+}
+
+// Version 0.1 wrote each signal under an id of its own.
+TEST_P(FlowWaitContract, ASignalOfVersion01CountsAndIsKnown) {
+  add_flow(kGoThenA);
+  const std::string run = start();
+  core::FlowEvent old;
+  old.kind = core::FlowEvent::Kind::signal;
+  old.run = run;
+  old.workflow = "w";
+  old.signal = "go";
+  old.signal_id = "old";
+  old.value = "1";
+  engine::FlowLog(*impl->store, *impl->scheduler).append(engine::FlowLog::entry_of(old)).value();
+  settle();
+  EXPECT_EQ(given["a"], "1");
+  EXPECT_TRUE(signal(run, "1", "old").value().receipt.duplicate);
+  EXPECT_EQ(signal(run, "2", "old").error().code, Code::conflicting_duplicate);
+}
+
+TEST_P(FlowWaitContract, AVerdictOrSignalAfterTheEndOfItsRunIsNotSaidToCount) {
+  add_flow(R"({"id":"go","signal":"go"},{"id":"ok","approval":"Send it?"})");
+  const std::string run = start();
+  settle();
+  flows.cancel(run, by).value();  // no runner has looked
+  EXPECT_EQ(signal(run, "1").error().code, Code::wrong_state);
+  EXPECT_EQ(flows.approve(run, "ok", true, by).error().code, Code::wrong_state);
 }
 
 TEST_P(FlowWaitContract, ASignalIsKnownByItsId) {
@@ -107,14 +175,14 @@ TEST_P(FlowWaitContract, ASignalIsKnownByItsId) {
   EXPECT_EQ(flows.signal(run, "go", {}, "").error().code, Code::invalid_input);
 }
 
-TEST_P(FlowWaitContract, AnIdIsOneSignalAndSignalsOfOtherNamesAreOtherSteps) {
+TEST_P(FlowWaitContract, SignalsOfOtherNamesAreOtherSignals) {
   add_flow(R"({"id":"go","signal":"go"},{"id":"on","signal":"on"})");
   const std::string run = start();
-  signal(run, "1", "id", "on").value();
-  EXPECT_EQ(signal(run, "1", "id", "go").error().code, Code::conflicting_duplicate);
+  EXPECT_TRUE(signal(run, "1", "id", "on").value().counts);
   settle();
   EXPECT_EQ(status(run, "on"), StepStatus::completed);
   EXPECT_EQ(status(run, "go"), StepStatus::active);
+  EXPECT_TRUE(signal(run, "2", "id", "go").value().counts);
 }
 
 TEST_P(FlowWaitContract, OfManyWhoSendOneSignalAtOnceOneIsTheFirst) {

@@ -335,14 +335,14 @@ class OnePlaceContract : public Contract {
 ONCE_FOR_EVERY_STORE(OnePlaceContract);
 
 TEST_P(OnePlaceContract, AnEntryThatIsClaimedUnderItsKeyGetsNoRecordOfItsOwn) {
-  write(task_at("keyed", entry_, "=1"), {}, record_of(entry_, State::running));
+  write(task_at("keyed", entry_, "1"), {}, record_of(entry_, State::running));
   refused(entry_at("keyed", entry_.sequence), State::cancelled);
   EXPECT_EQ(count("keyed", State::running), 1U);
 }
 
 TEST_P(OnePlaceContract, AnEntryThatIsSettledByItselfIsNotClaimedUnderItsKey) {
   write(entry_at("keyed", entry_.sequence), {}, record_of(entry_, State::cancelled));
-  refused(task_at("keyed", entry_, "=1"), State::running);
+  refused(task_at("keyed", entry_, "1"), State::running);
   EXPECT_EQ(count("keyed", State::cancelled), 1U);
 }
 

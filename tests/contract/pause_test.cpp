@@ -57,6 +57,7 @@ TEST_P(PauseContract, ADefinitionThatAnotherChangedIsNotOverwritten) {
   theirs.paused = true;
   EXPECT_TRUE(store().set_queue(theirs, queue_).value());
   EXPECT_FALSE(store().set_queue(mine, queue_).value());
+  EXPECT_TRUE(store().set_queue(theirs, theirs).value()) << "the same again changes nothing";
   EXPECT_THAT(store().queues().value(), ElementsAre(theirs));
 }
 

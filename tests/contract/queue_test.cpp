@@ -26,6 +26,7 @@ ONCE_FOR_EVERY_STORE(QueueContract);
 Queue unusual_queue() {
   Queue queue = queue_of("unusual", "orders.*.eu.>");
   queue.key = "{order.id}:{$topic}";
+  queue.key_format = KeyFormat::escaped;
   queue.lease = 7s;
   queue.timeout = 12min;
   queue.attempts = 9;

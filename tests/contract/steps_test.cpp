@@ -48,11 +48,16 @@ TEST_P(StepsContract, AStepThatThrowsIsRunAgain) {
   EXPECT_TRUE(run(handler));
   EXPECT_EQ(state(), State::retrying);
   EXPECT_EQ(view().error, "no network");
-  EXPECT_TRUE(view().steps.empty()) << "its word is that nothing happened";
+  ASSERT_EQ(view().steps.size(), 1U);
+  EXPECT_EQ(view().steps[0].state, "failed");
+  EXPECT_EQ(view().steps[0].failed, 1);
+  EXPECT_EQ(view().steps[0].error, "no network");
   pass(2s);
   EXPECT_TRUE(run(handler));
   EXPECT_EQ(runs, 2);
   EXPECT_EQ(state(), State::completed);
+  EXPECT_EQ(view().steps.at(0).state, "done");
+  EXPECT_EQ(view().steps.at(0).error, "no network") << "the trace of the failed try stays";
 }
 
 TEST_P(StepsContract, ANameUsedTwiceInOneAttemptIsAnError) {

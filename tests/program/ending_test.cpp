@@ -216,6 +216,60 @@ TEST(GuardKilled, takes_the_program_along) {
   EXPECT_FALSE(alive(child));
 }
 
+TEST(GuardKilled, takes_along_what_left_its_session) {
+  const Marks marks;
+  Running running(shell("(setsid sh -c 'echo $$ > $MARKS/daemon; exec sleep 1000' <&- >&- 2>&- &)\n"
+                        "echo $$ > $MARKS/program; exec sleep 1000"),
+                  {});
+  const auto daemon = marks.await_pid("daemon");
+  ::kill(parent_of(marks.await_pid("program")), SIGKILL);
+  EXPECT_EQ(running.report().outcome.kind(), Kind::unknown);
+  EXPECT_FALSE(alive(daemon));
+}
+
+// A program that suspends its guard for as long as it lives.
+TEST(GuardSuspended, is_killed_with_its_program_when_it_does_not_stop_in_time) {
+  const Marks marks;
+  Attempt attempt;
+  attempt.grace = Duration{50};
+  Running running(shell("trap '' TERM; echo $$ > $MARKS/program\n"
+                        "(setsid sh -c 'echo $$ > $MARKS/daemon; exec sleep 1000' &)\n"
+                        "while :; do kill -STOP $PPID; done"),
+                  attempt);
+  const auto program = marks.await_pid("program");
+  const auto daemon = marks.await_pid("daemon");
+  const auto guard = parent_of(program);
+  running.stop();
+  const auto report = running.report();
+  EXPECT_EQ(report.outcome.kind(), Kind::unknown);
+  EXPECT_THAT(report.outcome.why(), HasSubstr("because it went on for 50 ms"));
+  EXPECT_FALSE(alive(program));
+  EXPECT_FALSE(alive(daemon));
+  EXPECT_FALSE(alive(guard));
+}
+
+TEST(EarlierClaim, leaves_nothing_that_runs_beside_the_next_attempt) {
+  const Marks marks;
+  Attempt first;
+  first.task.id = "taken-over";
+  first.token = 7;
+  const auto later = [&](std::uint64_t token, const char* id) {
+    Attempt attempt = first;
+    attempt.task.id = id;
+    attempt.token = token;
+    attempt.attempt = 2;
+    EXPECT_EQ(run({"true"}, attempt).outcome.kind(), Kind::completed);
+  };
+  Running running(shell(std::string("echo $$ > $MARKS/program; ") + kSleep), first);
+  const auto program = marks.await_pid("program");
+  later(8, "another");
+  later(6, "taken-over");  // an older claim, which wakes up late
+  EXPECT_TRUE(alive(program));
+  later(8, "taken-over");
+  EXPECT_FALSE(alive(program));
+  EXPECT_EQ(running.report().outcome.kind(), Kind::unknown);
+}
+
 // A handler that is asked for attempt after attempt, and the guard of each as the program sees it.
 class Reused : public ::testing::Test {
  protected:
@@ -288,8 +342,8 @@ TEST(ManyPrograms, share_no_descriptors_and_all_end_with_the_worker) {
     const auto guard = parent_of(program);
     all.push_back(guard);
     EXPECT_THAT(open_descriptors(program), ElementsAre(0, 1, 2, engine::guard::kProgramLockFd));
-    // Three of /dev/null, the channel, the signals, the job and the lock.
-    EXPECT_EQ(open_descriptors(guard).size(), 7U);
+    // Three of /dev/null, the channel, the signals, the job, the folder and the lock.
+    EXPECT_EQ(open_descriptors(guard).size(), 8U);
   }
   worker.signal(SIGKILL);
   worker.wait();

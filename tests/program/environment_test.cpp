@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <map>
+#include <optional>
 
 #include "encoding/json.h"
+#include "engine/program_environment.h"
 #include "program/harness.h"
 
 namespace once::testing {
@@ -59,7 +63,8 @@ TEST(ProgramEnvironment, describes_the_attempt) {
   EXPECT_EQ(seen["ONCE_IN_DOUBT"], "1");
   EXPECT_EQ(seen["ONCE_DEADLINE"], "2023-11-14T22:14:20.007Z");
   EXPECT_EQ(seen["ONCE_IDEMPOTENCY_KEY"].size(), 64U);
-  EXPECT_EQ(seen["ONCE_STORE"], "sqlite:/tasks/once.db");
+  EXPECT_THAT(seen["ONCE_CLAIM"], ::testing::MatchesRegex("[0-9a-f]{64}[.]99"));
+  EXPECT_EQ(seen["ONCE_STORE"], store_url());
   EXPECT_EQ(seen["ONCE_BIN"], self());
 }
 
@@ -111,9 +116,21 @@ TEST(TaskFile, holds_the_line_of_the_log) {
           std::string(64, '0') + "\"}");
 }
 
-TEST(TaskFile, holds_raw_bodies_in_base64) {
+TEST(TaskFile, holds_bytes_that_are_text_as_a_string) {
+  for (const std::string text : {"", "foo", "two\nlines \u00fc"}) {
+    Attempt attempt;
+    attempt.task.body = Body::bytes(text);
+    const auto line = encoding::parse_json(output("cat $ONCE_TASK_FILE", attempt));
+    ASSERT_TRUE(line);
+    EXPECT_EQ(line->member("body")->string(), text);
+    EXPECT_NE(line->member("text"), nullptr);
+    EXPECT_EQ(line->member("raw"), nullptr);
+  }
+}
+
+TEST(TaskFile, holds_other_bytes_in_base64) {
   const std::map<std::string, std::string> cases = {
-      {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"\xff\xfe\xfd?", "//79Pw=="}};
+      {"\xff", "/w=="}, {"\xff\xfe", "//4="}, {"\xff\xfe\xfd?", "//79Pw=="}};
   for (const auto& [bytes, base64] : cases) {
     Attempt attempt;
     attempt.task.body = Body::bytes(bytes);
@@ -130,6 +147,70 @@ TEST(AttemptFolder, is_private_and_goes_with_the_attempt) {
   EXPECT_THAT(text, StartsWith("700\ntask.json\n/"));
   const auto folder = text.substr(text.find('/'), text.size() - text.find('/') - 1);
   EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
+}
+
+// A folder for folders of attempts.
+class AbandonedFolder : public ::testing::Test {
+ protected:
+  AbandonedFolder() {
+    if (const char* const before = ::getenv("TMPDIR")) before_ = before;
+    ::setenv("TMPDIR", root_.path().c_str(), 1);
+  }
+  ~AbandonedFolder() override {
+    before_ ? ::setenv("TMPDIR", before_->c_str(), 1) : ::unsetenv("TMPDIR");
+  }
+  std::filesystem::path folder(const char* name) {
+    const auto path = root_ / name;
+    std::filesystem::create_directory(path);
+    std::ofstream(path / "task.json") << "{}";
+    std::ofstream(path / ".lock") << "";
+    return path;
+  }
+
+  TempFolder root_{};
+  std::optional<std::string> before_{};
+};
+
+TEST_F(AbandonedFolder, is_cleared) {
+  const auto left = folder("once-attempt-abcdef");
+  std::filesystem::create_directory(left / "more");
+  engine::AttemptFolder::clear_abandoned();
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
+TEST_F(AbandonedFolder, is_one_without_a_lock_only_if_it_is_empty) {
+  std::filesystem::create_directory(root_ / "once-attempt-empty");
+  std::filesystem::remove(folder("once-attempt-strange") / ".lock");
+  engine::AttemptFolder::clear_abandoned();
+  EXPECT_FALSE(std::filesystem::exists(root_ / "once-attempt-empty"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "once-attempt-strange" / "task.json"));
+}
+
+TEST_F(AbandonedFolder, is_none_that_a_worker_or_its_guard_owns) {
+  const Attempt attempt;
+  const auto owned = engine::AttemptFolder::make(assignment_of(attempt));
+  ASSERT_TRUE(owned);
+  engine::AttemptFolder::clear_abandoned();
+  EXPECT_TRUE(std::filesystem::exists(owned->task_file()));
+}
+
+TEST_F(AbandonedFolder, is_no_link_and_nothing_of_another_name) {
+  const auto target = folder("target");
+  const auto older = folder("once-abcdef");
+  std::filesystem::create_directory_symlink(target, root_ / "once-attempt-abcdef");
+  std::ofstream(root_ / "once-attempt-file") << "1";
+  engine::AttemptFolder::clear_abandoned();
+  EXPECT_TRUE(std::filesystem::exists(target / "task.json"));
+  EXPECT_TRUE(std::filesystem::exists(older / "task.json"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "once-attempt-file"));
+}
+
+TEST_F(AbandonedFolder, is_none_of_another_user) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's folder";
+  const auto others = folder("once-attempt-abcdef");
+  ASSERT_EQ(::chown(others.c_str(), 4711, 4711), 0);
+  engine::AttemptFolder::clear_abandoned();
+  EXPECT_TRUE(std::filesystem::exists(others / "task.json"));
 }
 
 TEST(AttemptFolder, that_cannot_be_made_is_a_program_that_never_started) {

@@ -24,9 +24,17 @@ std::string self() { return fs::read_symlink("/proc/self/exe"); }
 
 Command shell(const std::string& script) { return {"/bin/sh", "-c", script, "sh"}; }
 
+// Of these tests and their workers alone: others may run at the same time, and a worker ends what
+// earlier attempts of its store left.
+std::string store_url() {
+  static const std::string run = std::to_string(::getpid());
+  ::setenv("PROGRAM_TESTS", run.c_str(), 0);  // a worker has it from its test
+  return std::string("sqlite:/tasks/") + std::getenv("PROGRAM_TESTS") + "/once.db";
+}
+
 Result<engine::Handler> handler_of(const Command& command, Duration grace) {
   return engine::program_handler(
-      {.command = command, .grace = grace, .guard = self(), .store = "sqlite:/tasks/once.db"});
+      {.command = command, .grace = grace, .guard = self(), .store = store_url()});
 }
 
 Result<engine::Handler> probe_of(const std::string& probe, Duration grace) {
@@ -34,7 +42,7 @@ Result<engine::Handler> probe_of(const std::string& probe, Duration grace) {
                                 .probe = probe,
                                 .grace = grace,
                                 .guard = self(),
-                                .store = "sqlite:/tasks/once.db"});
+                                .store = store_url()});
 }
 
 engine::Assignment assignment_of(const Attempt& attempt) {
@@ -52,6 +60,7 @@ engine::Assignment assignment_of(const Attempt& attempt) {
   assignment.inheritable_fd = attempt.inheritable_fd;
   assignment.stop = attempt.stop;
   assignment.steps = attempt.steps;
+  assignment.max_result = attempt.max_result;
   assignment.run = attempt.run;
   assignment.step = attempt.step;
   return assignment;

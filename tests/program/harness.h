@@ -39,10 +39,12 @@ struct Attempt {
   int inheritable_fd = -1;
   std::stop_token stop{};
   engine::Steps* steps = nullptr;
+  std::uint64_t max_result = 1 << 20;
   std::string run{};  // of a workflow
   std::string step{};
 };
 engine::Assignment assignment_of(const Attempt& attempt);  // refers to the attempt
+std::string store_url();                                   // $ONCE_STORE of the programs
 Result<engine::Handler> handler_of(const Command& command, Duration grace = Duration{10'000});
 Result<engine::Handler> probe_of(const std::string& probe, Duration grace = Duration{10'000});
 engine::Report run(const engine::Handler& handler, const Attempt& attempt = {});

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   if (mode == "--guard") return once::guard_main(argc, argv);
   if (mode == "--worker") return once::testing::worker_main(argc, argv);
   if (mode == "--step") return once::testing::step_main(argc, argv);
+  once::testing::store_url();  // one for this process and its workers
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

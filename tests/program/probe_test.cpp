@@ -45,7 +45,7 @@ TEST(Probe, gives_the_result) {
   EXPECT_EQ(ask("echo '{\"a\":1}'").outcome.result(), *Body::json("{\"a\":1}"));
   EXPECT_EQ(ask("echo 1; echo 2 > $ONCE_RESULT").outcome.result(), *Body::json("2"));
   EXPECT_EQ(ask("printf found").outcome.result(), Body::bytes("found"));
-  EXPECT_TRUE(ask("head -c 2000000 /dev/zero").result_cut);
+  EXPECT_EQ(ask("head -c 2000000 /dev/zero").oversize, 2'000'000U);
 }
 
 TEST(Probe, has_the_tasks_input_and_environment_but_no_steps) {

@@ -35,6 +35,8 @@ TEST(StepMessage, comes_as_it_went) {
   given.key = "k";
   given.bytes = std::string("\0\377", 2);
   given.cut = true;
+  given.limit = 7;
+  given.oversize = 8;
   const auto frame = engine::step::encode(given);
   const auto taken = engine::step::decode(std::string_view(frame).substr(4));
   ASSERT_TRUE(taken);
@@ -44,6 +46,8 @@ TEST(StepMessage, comes_as_it_went) {
   EXPECT_EQ(taken->key, given.key);
   EXPECT_EQ(taken->bytes, given.bytes);
   EXPECT_TRUE(taken->cut);
+  EXPECT_EQ(taken->limit, 7U);
+  EXPECT_EQ(taken->oversize, 8U);
 }
 
 TEST(StepMessage, of_another_version_is_known_for_that) {
@@ -141,7 +145,7 @@ TEST_F(StepServer, does_not_wait_for_the_rest_of_a_message) {
 }
 
 TEST_F(StepServer, does_not_wait_for_one_who_never_reads) {
-  steps_.answer(FakeSteps::Kind::remembered, Body::bytes(std::string(engine::kMaxResult, 'x')));
+  steps_.answer(FakeSteps::Kind::remembered, Body::bytes(std::string(1 << 20, 'x')));
   const auto deaf = connect();
   send(deaf.get(), engine::step::encode(message(Kind::begin, "a")));
   EXPECT_TRUE(eventually([&] { return steps_.calls().size() == 1; }));
@@ -150,7 +154,7 @@ TEST_F(StepServer, does_not_wait_for_one_who_never_reads) {
 }
 
 TEST_F(StepServer, refuses_another_version) {
-  Channel channel(connect());
+  Channel channel(connect(), 1 << 20);
   auto question = message(Kind::begin, "a");
   question.version = 2;
   const auto answer = ask(channel, question);
@@ -162,12 +166,12 @@ TEST_F(StepServer, refuses_another_version) {
 
 TEST_F(StepServer, refuses_what_is_out_of_turn) {
   for (const auto kind : {Kind::asked, Kind::end, Kind::fail, Kind::hold, Kind::run, Kind::done}) {
-    Channel channel(connect());
+    Channel channel(connect(), 1 << 20);
     EXPECT_EQ(ask(channel, message(kind, "a"))->kind, Kind::refused);
   }
   EXPECT_THAT(steps_.calls(), IsEmpty());
   for (const auto kind : {Kind::begin, Kind::asked, Kind::hold}) {
-    Channel channel(connect());
+    Channel channel(connect(), 1 << 20);
     EXPECT_EQ(
         ask(channel, message(Kind::begin, "a" + std::to_string(static_cast<int>(kind))))->kind,
         Kind::run);
@@ -179,14 +183,14 @@ TEST_F(StepServer, refuses_what_is_out_of_turn) {
 TEST_F(StepServer, refuses_a_bad_name) {
   for (const std::string& name : {std::string(), std::string(129, 'n'), std::string("a\nb"),
                                   std::string("\377"), std::string("a\0b", 3)}) {
-    Channel channel(connect());
+    Channel channel(connect(), 1 << 20);
     EXPECT_EQ(ask(channel, message(Kind::begin, name))->kind, Kind::refused);
   }
   EXPECT_THAT(steps_.calls(), IsEmpty());
 }
 
 TEST_F(StepServer, takes_one_end_per_step) {
-  Channel channel(connect());
+  Channel channel(connect(), 1 << 20);
   EXPECT_EQ(ask(channel, message(Kind::begin, "a"))->kind, Kind::run);
   EXPECT_EQ(ask(channel, message(Kind::end))->kind, Kind::done);
   channel.send(message(Kind::end));
@@ -197,10 +201,10 @@ TEST_F(StepServer, takes_one_end_per_step) {
 TEST_F(StepServer, serves_many_at_once_and_refuses_too_many) {
   std::vector<Channel> channels;
   for (int i = 0; i < 256; ++i) {
-    channels.emplace_back(connect());
+    channels.emplace_back(connect(), 1 << 20);
     ASSERT_EQ(ask(channels.back(), message(Kind::begin, std::to_string(i)))->kind, Kind::run);
   }
-  Channel one_more(connect());
+  Channel one_more(connect(), 1 << 20);
   EXPECT_EQ(one_more.receive()->kind, Kind::refused);
   for (auto& channel : channels) EXPECT_EQ(ask(channel, message(Kind::end))->kind, Kind::done);
   channels.clear();
@@ -208,7 +212,7 @@ TEST_F(StepServer, serves_many_at_once_and_refuses_too_many) {
 }
 
 TEST_F(StepServer, ends_with_the_program) {
-  Channel channel(connect());
+  Channel channel(connect(), 1 << 20);
   EXPECT_EQ(ask(channel, message(Kind::begin, "a"))->kind, Kind::run);
   const auto idle = connect();
   EXPECT_EQ(end_program().outcome.kind(), Outcome::Kind::completed);
@@ -221,7 +225,7 @@ TEST_F(StepServer, ends_with_the_program) {
 
 TEST_F(StepServer, waits_for_what_is_being_recorded) {
   steps_.block("end");
-  Channel channel(connect());
+  Channel channel(connect(), 1 << 20);
   EXPECT_EQ(ask(channel, message(Kind::begin, "a"))->kind, Kind::run);
   channel.send(message(Kind::end));
   ASSERT_TRUE(eventually([&] { return steps_.is_blocked(); }));

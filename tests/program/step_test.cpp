@@ -85,9 +85,11 @@ TEST_F(Step, is_remembered_to_the_byte) {
   EXPECT_FALSE(std::filesystem::exists(marks_.path() / "ran"));
 }
 
-TEST_F(Step, says_when_what_is_remembered_was_cut) {
+TEST_F(Step, of_which_an_older_once_kept_a_part_fails_and_writes_nothing_of_it) {
   steps_.answer(Kind::remembered, Body::bytes("abc"), true);
-  EXPECT_THAT(ending("a -- true"), StartsWith("abconce: the step 'a' is done; only the first MiB"));
+  const std::string end = ending("a -- true");
+  EXPECT_THAT(end, StartsWith("once: the step 'a' is done, but an older Once kept only the first"));
+  EXPECT_THAT(end, ::testing::EndsWith("exit 125\n"));
 }
 
 TEST_F(Step, may_write_nothing_or_any_bytes) {
@@ -97,10 +99,18 @@ TEST_F(Step, may_write_nothing_or_any_bytes) {
   EXPECT_EQ(steps_.result("b"), std::string("a\0\377b", 4));
 }
 
-TEST_F(Step, passes_on_more_than_it_remembers) {
+TEST_F(Step, passes_on_more_than_can_be_kept_and_tells_how_much_it_was) {
   EXPECT_EQ(output("step a -- head -c 3145728 /dev/zero | wc -c"), "3145728");
-  EXPECT_THAT(steps_.calls(), ElementsAre("begin a", "end a cut"));
-  EXPECT_EQ(steps_.result("a"), std::string(kMebibyte, '\0'));
+  EXPECT_THAT(steps_.calls(), ElementsAre("begin a", "end a 3145728"));
+  EXPECT_EQ(steps_.result("a"), "");
+}
+
+TEST_F(Step, of_many_mebibytes_is_recorded_and_remembered_whole) {
+  attempt_.max_result = 16 << 20;
+  output("step a -- sh -c \"head -c 16777216 /dev/zero | tr '\\0' y\" > /dev/null");
+  EXPECT_EQ(steps_.result("a"), std::string(16 << 20, 'y'));
+  steps_.answer(Kind::remembered, Body::bytes(std::string(16 << 20, 'z')));
+  EXPECT_EQ(output("step a -- false | tr -d z | wc -c; step b -- false | wc -c"), "0\n16777216\n");
 }
 
 TEST_F(Step, of_exactly_the_limit_is_whole) {

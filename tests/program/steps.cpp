@@ -18,14 +18,18 @@ engine::Steps::Begun FakeSteps::begin(std::string_view name, std::optional<InDou
   return asked ? Begun{} : answer_;
 }
 
-Result<void> FakeSteps::end(std::string_view name, Body result, bool result_cut) {
-  auto recorded = record("end " + std::string(name) + (result_cut ? " cut" : ""));
+Result<void> FakeSteps::end(std::string_view name, Body result, std::uint64_t oversize) {
+  auto recorded = record("end " + std::string(name) +
+                         (oversize > 0 ? " " + std::to_string(oversize) : std::string()));
   const std::lock_guard lock(mutex_);
   if (recorded) results_[std::string(name)] = result.text();
   return recorded;
 }
 
-Result<void> FakeSteps::fail(std::string_view name) { return record("fail " + std::string(name)); }
+Result<void> FakeSteps::fail(std::string_view name, std::string_view why) {
+  why_ = why;
+  return record("fail " + std::string(name));
+}
 
 Error FakeSteps::hold(std::string_view name, std::string why) {
   wait_and_note("hold", "hold " + std::string(name) + ": " + why);

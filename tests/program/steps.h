@@ -19,8 +19,8 @@ class FakeSteps : public engine::Steps {
   using Kind = Begun::Kind;
 
   Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
-  Result<void> end(std::string_view name, Body result, bool result_cut) override;
-  Result<void> fail(std::string_view name) override;
+  Result<void> end(std::string_view name, Body result, std::uint64_t oversize) override;
+  Result<void> fail(std::string_view name, std::string_view why) override;
   Error hold(std::string_view name, std::string why) override;
 
   // Instead of `run`, for a begin that no probe was asked for.
@@ -31,7 +31,7 @@ class FakeSteps : public engine::Steps {
   void unblock();
   bool is_blocked() const;  // somebody waits
 
-  // `begin NAME [POLICY] [asked]`, `end NAME [cut]`, `fail NAME`, `hold NAME: WHY`, when they are
+  // `begin NAME [POLICY] [asked]`, `end NAME [OVERSIZE]`, `fail NAME`, `hold NAME: WHY`, when they are
   // over.
   std::vector<std::string> calls() const;
   std::string result(const std::string& name) const;
@@ -48,6 +48,7 @@ class FakeSteps : public engine::Steps {
   std::map<std::string, std::string> results_{};
   Begun answer_{};
   bool refuses_ = false;
+  std::string why_{};
 };
 
 // A program's script in which `step NAME [--in-doubt POLICY] [--probe CMD] -- CMD ARGS...` is what

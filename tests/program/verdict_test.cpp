@@ -84,7 +84,7 @@ TEST(Verdict, does_not_change_for_standard_error_without_an_end) {
 Body result(const std::string& script, Attempt attempt = {}) {
   const auto report = run(shell(script), attempt);
   EXPECT_EQ(report.outcome.kind(), Kind::completed) << report.outcome.why();
-  EXPECT_FALSE(report.result_cut);
+  EXPECT_EQ(report.oversize, 0U);
   return report.outcome.result();
 }
 
@@ -117,19 +117,20 @@ TEST(ProgramResult, of_exactly_the_limit_is_whole) {
             kMebibyte);
 }
 
-TEST(ProgramResult, above_the_limit_is_cut_and_marked) {
+TEST(ProgramResult, above_the_limit_is_not_there_and_its_size_is_told) {
   for (const char* to : {"", " > $ONCE_RESULT"}) {
     const auto report = run(shell(std::string("head -c 10485760 /dev/zero | tr '\\0' x") + to));
     EXPECT_EQ(report.outcome.kind(), Kind::completed);
-    EXPECT_TRUE(report.result_cut);
-    EXPECT_EQ(report.outcome.result(), Body::bytes(std::string(kMebibyte, 'x')));
+    EXPECT_EQ(report.oversize, 10U << 20);
+    EXPECT_EQ(report.outcome.result(), Body());
   }
 }
 
-TEST(ProgramResult, that_was_cut_is_not_json_even_if_it_parses) {
-  const auto report = run(shell("echo 1; head -c 1048576 /dev/zero | tr '\\0' ' '"));
-  EXPECT_TRUE(report.result_cut);
-  EXPECT_FALSE(report.outcome.result().is_json());
+TEST(ProgramResult, obeys_the_limit_of_its_queue) {
+  Attempt attempt;
+  attempt.max_result = 3 << 20;
+  EXPECT_EQ(result("head -c 3145728 /dev/zero | tr '\\0' x", attempt).text().size(), 3U << 20);
+  EXPECT_EQ(run(shell("head -c 3145729 /dev/zero"), attempt).oversize, (3U << 20) + 1);
 }
 
 TEST(ProgramInput, is_the_body) {

@@ -74,16 +74,20 @@ bool FlowParts::signal(Process& process, store::Store& store) {
   for (const Order& order : plan_.orders) {
     if (!calm_) pause(process, 8000);
     const auto run = start_one(process, desk, order);
-    const auto signal = [&](const char* id) {
+    const auto signal = [&](const char* id, std::string_view body) {
       return ask(
           process,
           [&] {
-            return desk.control.signal(*run, "paid", *Body::json(std::string(testing::kPaid)), id);
+            auto sent = desk.control.signal(*run, "paid", *Body::json(body), id, {.who = "bank"});
+            if (sent && (sent->first.id != "first" || sent->counts != (sent->first.id == id)))
+              world_.broken("F7: signal " + std::string(id) + " of " + *run + " is told that " +
+                            sent->first.id + " counts");
+            return sent;
           },
           [](const Error& error) { return error.code == Code::wrong_state; });
     };
-    if (!run || !signal("first")) return false;
-    if (world_.random().chance(0.3) && !signal("second")) return false;
+    if (!run || !signal("first", testing::kPaid)) return false;
+    if (world_.random().chance(0.3) && !signal("second", "\"other\"")) return false;
   }
   return !process.dead();
 }

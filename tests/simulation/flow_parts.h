@@ -29,7 +29,7 @@ class FlowParts {
         : book(store, scheduler),
           log(store, scheduler),
           starter(store, scheduler, book, log),
-          control(book, log) {}
+          control(store, book, log) {}
     engine::FlowBook book;
     engine::FlowLog log;
     engine::FlowStarter starter;

@@ -10,6 +10,7 @@
 //   F4  a run comes to its end, and stands then as one that nothing happened to
 //   F5  once the end of a cancelled run was handled, none of its steps begins
 //   F6  no more runs are under way than max_runs allows, and no more are let in by a rate
+//   F7  of the signals of a name the first in the log counts, and every sender hears so
 #pragma once
 
 #include <map>

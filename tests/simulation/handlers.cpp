@@ -89,7 +89,7 @@ Handlers::End Handlers::run(const Assignment& a, const std::string& name) {
   process_.sleep(Duration{random().between(0, 100)});
   if (process_.dead()) return End::over;
   if (rarely(0.05)) {
-    if (!a.steps->fail(name)) return over(a);
+    if (!a.steps->fail(name, "it failed")) return over(a);
     return End::fails;
   }
   witness_.step_effect(a, name);

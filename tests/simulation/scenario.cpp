@@ -43,7 +43,7 @@ std::vector<Publication> draw_publications(Random& random, std::size_t count, st
     made.body = "{" + key + "\"v\":" + value +
                 (number % 4 == 3 ? ",\"w\":" + std::to_string(number) : "") + "}";
     if (random.chance(0.15)) made.delay = millis(random, 100, 8000);
-    if (random.chance(0.15)) made.lives = millis(random, 100, 12'000);
+    if (random.chance(0.15)) made.lives = made.delay + millis(random, 100, 12'000);
     all.push_back(std::move(made));
   }
   return all;

@@ -474,6 +474,10 @@ Result<store::Ledger::Strays> SimStore::strays(std::string_view queue, const std
   return read_call("strays", [&] { return zone_.inner->strays(queue, after); });
 }
 
+Result<store::Store::Verified> SimStore::verify(Depth depth, const std::string& after) {
+  return read_call("verify", [&] { return zone_.inner->verify(depth, after); });
+}
+
 Result<core::Past> SimStore::past(std::string_view queue) {
   return read_call("past", [&] { return zone_.inner->past(queue); });
 }

@@ -118,6 +118,7 @@ class SimStore final : public store::Store {
   Result<std::uint64_t> unrouted() override;
   Result<Inventory> inventory(core::Sequence after, std::size_t limit) override;
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
+  Result<Verified> verify(Depth depth, const std::string& after) override;
   Result<core::Past> past(std::string_view queue) override;
   Result<Page> rows(const store::RowFilter& filter, const store::Row* after,
                     std::size_t limit) override;

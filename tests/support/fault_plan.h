@@ -45,12 +45,14 @@ enum class Seam {
   inventory,
   strays,
   past,
+  verify,
 };
-inline constexpr std::array<std::string_view, 24> kSeamNames{
-    "append",    "read",          "find",       "swap",      "get",       "fetch",
-    "turn",      "settle",        "overlooked", "wake",      "add_queue", "set_queue",
-    "queues",    "remove_queue",  "join",       "counts",    "unrouted",  "rows",
-    "retention", "set_retention", "retire",     "inventory", "strays",    "past"};
+inline constexpr std::array<std::string_view, 25> kSeamNames{
+    "append",    "read",      "find",   "swap",         "get",
+    "fetch",     "turn",      "settle", "overlooked",   "wake",
+    "add_queue", "set_queue", "queues", "remove_queue", "join",
+    "counts",    "unrouted",  "rows",   "retention",    "set_retention",
+    "retire",    "inventory", "strays", "past",         "verify"};
 
 enum class Fault {
   fails,        // nothing happens; store_unavailable, retryable

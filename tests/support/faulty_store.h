@@ -157,6 +157,9 @@ class FaultyStore : public store::Store {
   Result<Strays> strays(std::string_view queue, const std::string& after) override {
     return call(Seam::strays, [&] { return inner_->strays(queue, after); });
   }
+  Result<Verified> verify(Depth depth, const std::string& after) override {
+    return call(Seam::verify, [&] { return inner_->verify(depth, after); });
+  }
   Result<core::Past> past(std::string_view queue) override {
     return call(Seam::past, [&] { return inner_->past(queue); });
   }

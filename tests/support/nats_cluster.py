@@ -81,6 +81,17 @@ class Connection:
         """(reply subject, payload) of the answer. ConnectionError when nobody is there to answer."""
         self.asked += 1
         self._send(f"PUB {subject} {self.inbox}.{self.asked} {len(payload)}\r\n".encode() + payload + b"\r\n")
+        return self._answer(subject)
+
+    def put(self, subject, payload, headers):
+        """The acknowledgement of a message with headers."""
+        self.asked += 1
+        head = "NATS/1.0\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + "\r\n"
+        sizes = f"{len(head)} {len(head) + len(payload)}"
+        self._send(f"HPUB {subject} {self.inbox}.{self.asked} {sizes}\r\n{head}".encode() + payload + b"\r\n")
+        return json.loads(self._answer(subject)[1])
+
+    def _answer(self, subject):
         while True:
             words = self.file.readline().decode().split()
             if not words:

@@ -65,7 +65,7 @@ class Content(WithTasks):
         before = self.database.read_bytes()
         self.refused_by_all("newer")
         self.assertEqual(before, self.database.read_bytes())
-        self.set_version(4)
+        self.set_version(5)
         self.unharmed()
 
     def test_that_is_another_programs(self):

@@ -122,7 +122,9 @@ class ForeignStream:
         nameless = self.publish('{"amount":1}')
         heirs = [self.worker(f"heir{n}", "--until-empty", "--", program) for n in range(2)]
         for heir in heirs:
-            self.ends(heir, seconds=90)
+            heir.wait(timeout=90)
+        # Two tasks ended dead: the conflict and the one without a key. One worker or both recorded them.
+        self.assertIn(sorted(heir.returncode for heir in heirs), ([0, 1], [1, 1]))
 
         self.assertEqual(
             sorted(f'm{n} {{"amount":{n}}}' for n in range(TASKS)), sorted(self.effects())
@@ -148,7 +150,7 @@ class ForeignStream:
         self.publish('{"order":{"id":"a b"}}')
         self.settle("sh", "-c", "exit 65")
         (dead,) = self.ok("dead", "list", "--json").lines
-        self.assertEqual(("ORDERS:1", "a%20b", "orders.new"), (dead["id"], dead["key"], dead["topic"]))
+        self.assertEqual(("ORDERS:1", "a b", "orders.new"), (dead["id"], dead["key"], dead["topic"]))
         self.assertEqual("ORDERS:1", self.ok("inspect", "a b", "--json").line["id"])
         self.assertIn('{"order":{"id":"a b"}}', self.ok("dead", "show", "a b").out)
         self.ok("dead", "retry", "a b", "--queue", "q")
@@ -161,7 +163,7 @@ class ForeignStream:
         self.assertIn("say by --key", self.refused(2, "queue", "add", "q", "--stream", "ORDERS"))
         self.ok("queue", "add", "q", "--stream", "ORDERS", "--key", "{a}")
         self.assertEqual("ORDERS", self.ok("queue", "show", "q", "--json").line["stream"])
-        self.assertIn("is fixed", self.refused(2, "queue", "set", "q", "--stream", "OTHER"))
+        self.assertIn("can't be changed", self.refused(2, "queue", "set", "q", "--stream", "OTHER"))
 
 
 class WorkQueue(ForeignStream, SystemTest):

@@ -122,6 +122,15 @@ class SmallDisk(SystemTest):
         self.assertEqual({"store_unusable"}, {line["error"] for line in answer.lines if "error" in line})
         self.assertEqual(kept, [entry["id"] for entry in self.ok("log", "--json").lines])
 
+    def test_a_log_dir_that_is_full_is_told_and_the_task_goes_on(self):
+        self.environment["ONCE_STORE"] = str(self.folder / "elsewhere.db")
+        self.mount("1m")
+        self.each(["a"])
+        program = ["sh", "-c", "head -c 3000000 /dev/zero; exec > $ONCE_RESULT; echo 7"]
+        answer = self.ok("work", "q", "--until-empty", "--log-dir", str(self.disk), "--", *program)
+        self.assertRegex(answer.err, "cannot write .*q.a.1.log: No space left on device; .* goes on")
+        self.assertEqual("7\n", self.ok("wait", "a").out)
+
     def test_a_worker_records_what_it_ran_once_there_is_room(self):
         self.mount()
         self.each(["a", "b"])

@@ -61,7 +61,7 @@ class Steps(SystemTest):
         first = self.worker("first", "--", program)
         (self.folder / "worker").write_text(str(first.pid))
         self.ends(first, -9)
-        self.ok("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program)
         return self.story(task)
 
     def effects(self, step):
@@ -72,7 +72,7 @@ class Steps(SystemTest):
             self.ok("doubt", "complete", task, "--step", step, "--result", '"by hand"')
         else:
             self.ok("doubt", "retry", task)
-        self.ok("work", "q", "-q", "--until-empty", "--", self.folder / "program")
+        self.drained("work", "q", "-q", "--until-empty", "--", self.folder / "program")
 
     def check(self, policy, point):
         where, step = point.split(":")

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/names.h"
+#include "encoding/digest.h"
 
 namespace once::store::memory {
 
@@ -138,6 +139,44 @@ void MemoryZone::leave(Member member) {
 void MemoryZone::changed() {
   ++changes;
   change.notify_all();
+}
+
+void MemoryZone::verify(const LogRow& row, std::vector<Damage>& damages) const {
+  const Entry& entry = row.entry;
+  const auto tell = [&](std::string what, std::string harm) {
+    damages.push_back({.sequence = entry.sequence,
+                       .task = entry.id,
+                       .what = "#" + std::to_string(entry.sequence.value) + ": " + what,
+                       .harm = std::move(harm)});
+  };
+  const auto known = ids.find(entry.id);
+  if (known == ids.end() || known->second != entry.sequence)
+    tell("the index of ids does not lead to it",
+         "a publish of the same id is accepted and runs a second time");
+  bool has_records = false;
+  for (const auto& [name, rows] : queues) {
+    const Stored* stored = rows.standing(entry.sequence);
+    if (!stored) continue;
+    has_records = true;
+    const Record& record = stored->record;
+    if (auto wrong = core::contradiction(record, {.state = record.state,
+                                                  .member = record.member,
+                                                  .sequence = entry.sequence,
+                                                  .revision = stored->revision,
+                                                  .digest = &entry.digest});
+        !wrong.empty()) {
+      tell(std::move(wrong), "the task may run again, or never");
+      damages.back().queue = name;
+    }
+  }
+  if (auto wrong = core::contradiction(row.stage, entry.body.has_value(), has_records);
+      !wrong.empty())
+    tell(std::move(wrong), "the task cannot run, or is forgotten too early");
+  if (!entry.body) return;
+  const auto digest = encoding::content_digest(entry.topic, *entry.body);
+  if (!digest || *digest != entry.digest)
+    tell("its topic and body do not match its digest",
+         "a handler gets what nobody published, or a true repetition is refused as a conflict");
 }
 
 }  // namespace once::store::memory

@@ -82,6 +82,7 @@ class MemoryZone {
   // looked at whatever the record says.
   void follow(QueueRows& rows, Sequence sequence, const Stored& stored);
   void leave(Member member);
+  void verify(const LogRow& row, std::vector<Damage>& damages) const;
   // Wakes every waiting fetch.
   void changed();
 

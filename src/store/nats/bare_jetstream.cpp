@@ -58,8 +58,7 @@ class BareJetStream final : public Yardstick {
     const auto consumer =
         jet_.make_consumer(log_.stream, kConsumer,
                            R"({"durable_name":"bench","ack_policy":"explicit",)"
-                           R"("deliver_policy":"all","max_deliver":-1,"max_ack_pending":-1})",
-                           false);
+                           R"("deliver_policy":"all","max_deliver":-1,"max_ack_pending":-1})");
     if (!consumer) return consumer.error();
     return {};
   }

@@ -1,6 +1,7 @@
 // What only this store can see: servers, streams, consumers and the account. judge.h says what it means.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <set>
 
 #include "core/words.h"
@@ -118,7 +119,12 @@ class Look {
     const auto info = jet_.call("INFO", "");
     if (!info) return unseen("the NATS account", info.error());
     add(judge_account(info->json));
-    checked("account: room for streams, consumers and storage");
+    const Json* limits = info->json.member("limits");
+    const Json* storage = limits ? limits->member("max_storage") : nullptr;
+    const bool limited = info->json.member("tiers") || (storage && storage->number() > 0);
+    checked(limited ? "account: room for streams, consumers and storage"
+                    : "account: room for streams and consumers; its storage has no limit but the "
+                      "servers'");
     return {};
   }
 
@@ -179,15 +185,22 @@ class Look {
             .what = "the version of " + listed(unseen) + " is not visible: no stream is led there",
             .harm = "servers before 2.12 lose or repeat writes",
             .fix = port + ", or nats server list"});
-    if (const auto unseen = without(nodes_, monitored_); !unseen.empty())
-      find({.code = "sync_unknown",
-            .severity = Severity::unknown,
-            .about = "servers",
-            .what = "sync_interval of " + listed(unseen) + " is not visible to this login",
-            .harm =
-                "unless it is always, the last 2 minutes of receipts and completions may be gone "
-                "when the machine loses power, and what was done is run again (docs/nats.md)",
-            .fix = port + ", or look for sync_interval in its configuration"});
+    const auto unseen = without(nodes_, monitored_);
+    if (unseen.empty()) return;
+    const std::string hidden = " of " + listed(unseen) + " is not visible to this login";
+    find({.code = "sync_unknown",
+          .severity = Severity::unknown,
+          .about = "servers",
+          .what = "sync_interval" + hidden,
+          .harm = "unless it is always, the last 2 minutes of receipts and completions may be gone "
+                  "when the machine loses power, and what was done is run again (docs/nats.md)",
+          .fix = port + ", or look for sync_interval in its configuration"});
+    find({.code = "room_unknown",
+          .severity = Severity::unknown,
+          .about = "servers",
+          .what = "not checked: the room in the file store" + hidden,
+          .harm = "when it is full, nothing can be published or recorded",
+          .fix = port + ", or nats server report jetstream"});
   }
 
   Result<void> at_other_consumers(const KnownQueue& queue) {
@@ -260,8 +273,14 @@ class QueueLook {
     glance.waiting = number_of(info->json, "num_pending").value_or(0);
     if (const Json* floor = info->json.member("ack_floor"); floor && !look_.to_.countable)
       glance.open_after = {number_of(*floor, "stream_seq").value_or(0)};
-    if (stream_) look_.add(judge_dropped(queue_.definition, *stream_, info->json));
     return {};
+  }
+
+  // Up to which message it is worth a look whether the stream dropped some; zero: it is not.
+  std::uint64_t last_of_stream() const {
+    const Json* state = stream_ ? stream_->member("state") : nullptr;
+    // With a narrower filter, what is gone may never have been the queue's.
+    return state && queue_.definition.topic == ">" ? number_of(*state, "last_seq").value_or(0) : 0;
   }
 
   bool stream_is_gone() const { return queue_.foreign() && !stream_; }
@@ -286,12 +305,37 @@ class QueueLook {
   std::optional<Json> stream_;
 };
 
+// What is settled while this reads may be missed once, so a second look confirms it.
+Result<void> look_for_dropped(const KnownQueue& queue, bool readable, Look& look,
+                              const std::function<Result<core::Sequences>()>& dropped) {
+  const std::string& stream = queue.definition.stream;
+  if (!readable) {
+    look.checked("stream " + stream + ": not whether it dropped messages (--deep)");
+    return {};
+  }
+  auto found = dropped();
+  if (found && !found->empty()) found = dropped();
+  if (!found) return found.error();
+  look.add(judge_dropped(queue.definition, *found));
+  look.checked("stream " + stream + ": whether the queue was handed all of it");
+  return {};
+}
+
 }  // namespace
 
 Result<Examination> NatsStore::examine(const DoctorOptions& options) {
   Examination examination;
   Look look(zone_->jet, options, examination);
   if (auto done = look.at_zone_streams(zone_->subjects, !zone_->travel); !done) return done.error();
+  if (const auto lost = zone_->watch.lost())
+    look.find({.code = "zone_emptied",
+               .severity = Severity::hazard,
+               .about = "zone " + zone_->subjects.zone,
+               .what = lost->message,
+               .harm = "nothing new is begun in this zone, and commands refuse it",
+               .fix =
+                   "stop the workers, then restore a backup of all streams of the zone, or accept "
+                   "the loss (docs/nats.md, \"When data was lost\")"});
   if (auto done = look.at_account(); !done) return done.error();
   const auto queues = all_known_to_the_leader();
   if (!queues) return queues.error();
@@ -308,12 +352,15 @@ Result<Examination> NatsStore::examine(const DoctorOptions& options) {
     for (const Plan& plan : plans)
       if (!each.stream_is_gone())
         if (auto done = each.at_consumer(plan, &plan == &plans.back()); !done) return done.error();
-    const auto workers =
-        zone_->jet.all(zone_->subjects.meta_stream(), zone_->subjects.worker_root(queue) + "*");
-    if (!workers) return workers.error();
-    each.glance.workers = static_cast<std::uint64_t>(
-        std::count_if(workers->begin(), workers->end(),
-                      [](const Kept& worker) { return worker.header(kLeft) == nullptr; }));
+    if (const std::uint64_t last = each.last_of_stream(); last > 0)
+      if (auto done = look_for_dropped(
+              queue, (each.glance.readable && examination.countable) || options.deep, look,
+              [&] { return dropped_by_stream(queue, last); });
+          !done)
+        return done.error();
+    const auto alive = workers(name);
+    if (!alive) return alive.error();
+    each.glance.workers = *alive;
     examination.queues[name] = each.glance;
   }
   if (auto done = look.at_monitors(zone_->jet.patience()); !done) return done.error();

@@ -203,7 +203,7 @@ Result<Stored> stored_from(const Kept& kept, const ZoneClock& clock,
   std::optional<std::size_t> size;
   if (const auto* text = kept.header("Once-Record")) size = static_cast<std::size_t>(integer(text));
   std::vector<MovedValue> elsewhere;
-  auto record = unpack(kept.data, size, elsewhere);
+  auto record = encoding::unpack(kept.data, size, elsewhere);
   if (moved) *moved = std::move(elsewhere);
   if (!record) return record.error();
   return Stored{

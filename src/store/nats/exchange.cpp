@@ -22,34 +22,6 @@ constexpr int kPingsOut = 2;
 constexpr std::int64_t kFirstReconnect = 100;  // ms; later ones wait longer
 constexpr std::int64_t kLastReconnect = 2'000;
 
-Error unreachable(natsStatus status) {
-  return {.code = Code::store_unavailable,
-          .message = std::string("the NATS server cannot be reached (") +
-                     natsStatus_GetText(status) + "); nothing was done: is it running?",
-          .retryable = true};
-}
-
-Error not_connected(natsStatus status) {
-  const char* text = nats_GetLastError(nullptr);
-  std::string why = text && *text ? text : natsStatus_GetText(status);
-  if (const std::size_t place = why.find("): "); why.starts_with('(') && place != why.npos)
-    why.erase(0, place + 3);  // in the source of nats.c
-  if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
-    return {.code = Code::store_unusable,
-            .message = "the NATS server refused the login (" + why +
-                       "); nothing was done: check the user and password, token, creds or nkey"};
-  if (status == NATS_SECURE_CONNECTION_WANTED)
-    return {.code = Code::store_unusable,
-            .message =
-                "this NATS server speaks no TLS, and nothing is said to it without; nothing was "
-                "done: set TLS up there, or use nats:// without TLS files"};
-  if (status == NATS_SSL_ERROR)
-    return {.code = Code::store_unusable,
-            .message = "there is no TLS with the NATS server (" + why +
-                       "); nothing was done: check tls-ca, tls-cert and the host's name"};
-  return unreachable(status);
-}
-
 // Without what stands before an @: that is nobody's to read.
 std::string bare(std::string_view url) {
   const std::size_t scheme = url.find("://");
@@ -57,6 +29,44 @@ std::string bare(std::string_view url) {
   const std::size_t at = url.rfind('@');
   if (at == std::string_view::npos || at < begin) return std::string(url);
   return std::string(url.substr(0, begin)) + std::string(url.substr(at + 1));
+}
+
+// "nats://nats-1:4222, nats://nats-2:4222": each server that is tried.
+std::string tried(const Servers& address) {
+  std::string text;
+  for (const std::string& server : address.servers)
+    text += (text.empty() ? "" : ", ") + bare(server);
+  return text;
+}
+
+Error unreachable(natsStatus status, const std::string& where) {
+  return {.code = Code::store_unavailable,
+          .message = "the NATS server at " + where + " cannot be reached (" +
+                     natsStatus_GetText(status) +
+                     "); nothing was done: is it running, and is the address right?",
+          .retryable = true};
+}
+
+Error not_connected(natsStatus status, const std::string& where) {
+  const char* text = nats_GetLastError(nullptr);
+  std::string why = text && *text ? text : natsStatus_GetText(status);
+  if (const std::size_t place = why.find("): "); why.starts_with('(') && place != why.npos)
+    why.erase(0, place + 3);  // in the source of nats.c
+  if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
+    return {.code = Code::store_unusable,
+            .message = "the NATS server at " + where + " refused the login (" + why +
+                       "); nothing was done: check the user and password, token, creds or nkey"};
+  if (status == NATS_SECURE_CONNECTION_WANTED)
+    return {.code = Code::store_unusable,
+            .message =
+                "the NATS server at " + where +
+                " speaks no TLS, and nothing is said to it without; nothing was done: set TLS up "
+                "there, or use nats:// without TLS files"};
+  if (status == NATS_SSL_ERROR)
+    return {.code = Code::store_unusable,
+            .message = "there is no TLS with the NATS server at " + where + " (" + why +
+                       "); nothing was done: check tls-ca, tls-cert and the host's name"};
+  return unreachable(status, where);
 }
 
 }  // namespace
@@ -91,16 +101,17 @@ class Exchange::Subscription final : public Exchange::Listener {
  public:
   using Heard = std::function<void(Message)>;
   static Result<std::unique_ptr<Subscription>> open(natsConnection* connection,
+                                                    const std::string& where,
                                                     const std::string& subject, Heard heard) {
     auto made = std::unique_ptr<Subscription>(new Subscription(std::move(heard)));
     natsSubscription* raw = nullptr;
     natsStatus status =
         natsConnection_Subscribe(&raw, connection, subject.c_str(), &on_message, made.get());
-    if (status != NATS_OK) return unreachable(status);
+    if (status != NATS_OK) return unreachable(status, where);
     made->handle_.reset(raw);
     status = natsSubscription_SetPendingLimits(raw, -1, -1);
     if (status == NATS_OK) status = natsSubscription_SetOnCompleteCB(raw, &on_complete, made.get());
-    if (status != NATS_OK) return unreachable(status);
+    if (status != NATS_OK) return unreachable(status, where);
     made->completes_ = true;
     return made;
   }
@@ -138,7 +149,7 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   made->log_ = address.log;
   natsOptions* raw_options = nullptr;
   if (const auto status = natsOptions_Create(&raw_options); status != NATS_OK)
-    return unreachable(status);
+    return unreachable(status, tried(address));
   const OptionsHandle options(raw_options);
   const auto on_disconnected = [](natsConnection*, void* self) {
     static_cast<Exchange*>(self)->connection_lost();
@@ -163,6 +174,7 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
     const char* text = nats_GetLastError(nullptr);
     if (status == NATS_NOT_PERMITTED && text) static_cast<Exchange*>(self)->heard_violation(text);
   };
+  made->where_ = tried(address);
   std::vector<const char*> servers;
   for (const std::string& server : address.servers) servers.push_back(server.c_str());
   natsStatus status =
@@ -186,9 +198,9 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   set(natsOptions_SetErrorHandler(raw_options, on_error, made.get()));
   set(natsOptions_SetIOBufSize(raw_options, kBuffer));
   if (status != NATS_OK)
-    return Error{
-        .code = Code::invalid_input,
-        .message = std::string("the NATS address cannot be used: ") + natsStatus_GetText(status)};
+    return Error{.code = Code::invalid_input,
+                 .message = "the NATS address " + made->where_ +
+                            " cannot be used: " + natsStatus_GetText(status)};
   const bool tls = std::any_of(address.servers.begin(), address.servers.end(),
                                [](const auto& server) { return server.starts_with("tls://"); });
   if (auto applied = apply(address.login, tls, raw_options); !applied) return applied.error();
@@ -197,27 +209,28 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   natsConnection* raw = nullptr;
   if (status = natsConnection_Connect(&raw, raw_options); status != NATS_OK) {
     made->closed_ = true;
-    return not_connected(status);
+    return not_connected(status, made->where_);
   }
   made->connection_.reset(raw);
   made->server_ = made->connected_to();
 
   natsInbox* inbox = nullptr;
-  if (status = natsInbox_Create(&inbox); status != NATS_OK) return unreachable(status);
+  if (status = natsInbox_Create(&inbox); status != NATS_OK)
+    return unreachable(status, made->where_);
   const std::string_view unique = inbox;
   made->inbox_ = *prefix + std::string(unique.substr(unique.rfind('.')));
   natsInbox_Destroy(inbox);
-  auto subscribed =
-      Subscription::open(raw, made->inbox_ + ".*", [self = made.get()](Message message) {
-        const std::lock_guard lock(self->mutex_);
-        self->receive(std::move(message));
-      });
+  auto subscribed = Subscription::open(raw, made->where_, made->inbox_ + ".*",
+                                       [self = made.get()](Message message) {
+                                         const std::lock_guard lock(self->mutex_);
+                                         self->receive(std::move(message));
+                                       });
   if (!subscribed) return subscribed.error();
   made->inbox_subscription_ = std::move(*subscribed);
   // A server that does not permit it says so before it answers this.
   const char* violation = nullptr;
   if (status = natsConnection_FlushTimeout(raw, kConnectWait.count()); status != NATS_OK)
-    return not_connected(status);
+    return not_connected(status, made->where_);
   if (natsConnection_GetLastError(raw, &violation) == NATS_NOT_PERMITTED)
     return not_permitted(violation);
   return made;
@@ -565,15 +578,15 @@ std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
     inbox->subject = inbox_ + ".pull." + std::to_string(++last_slot_);
     inbox->slot = slot;
   }
-  auto subscribed =
-      Subscription::open(connection_.get(), inbox->subject + ".*", [this, inbox](Message message) {
-        Rung rung;
-        {
-          const std::lock_guard lock(mutex_);
-          receive_pulled(*inbox, std::move(message), rung);
-        }
-        ring(std::move(rung));
-      });
+  auto subscribed = Subscription::open(connection_.get(), where_, inbox->subject + ".*",
+                                       [this, inbox](Message message) {
+                                         Rung rung;
+                                         {
+                                           const std::lock_guard lock(mutex_);
+                                           receive_pulled(*inbox, std::move(message), rung);
+                                         }
+                                         ring(std::move(rung));
+                                       });
   if (!subscribed) {
     const std::lock_guard lock(mutex_);
     pull_inboxes_.remove_if([&](const PullInbox& each) { return &each == inbox; });
@@ -664,7 +677,7 @@ std::string Exchange::denied(const Slot& slot) {
 
 Result<std::unique_ptr<Exchange::Listener>> Exchange::listen(const std::string& subject,
                                                              std::function<void()> heard) {
-  auto made = Subscription::open(connection_.get(), subject,
+  auto made = Subscription::open(connection_.get(), where_, subject,
                                  [heard = std::move(heard)](Message) { heard(); });
   if (!made) return made.error();
   return std::unique_ptr<Listener>(std::move(*made));

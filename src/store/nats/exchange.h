@@ -100,6 +100,8 @@ class Exchange {
   Asked begin_many(Outgoing question, Duration wait);
   Answer end_many(Asked asked);
 
+  const std::string& where() const { return where_; }  // the servers that are tried
+
   // Without an answer; lost when nobody listens or the server is away.
   void tell(const std::string& subject, std::string data = {});
   void tell(std::span<const Outgoing> messages);
@@ -206,6 +208,7 @@ class Exchange {
   bool closed_ = false;
   std::string closed_why_;  // when it was not us who closed it
   std::string server_;      // that it is or was connected to
+  std::string where_;       // all servers that are tried, for messages
   std::chrono::steady_clock::time_point lost_at_{};
   std::uint64_t connections_ = 1;  // so far
   std::uint64_t admitted_ = 1;     // of them

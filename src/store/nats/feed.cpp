@@ -391,6 +391,12 @@ Result<void> NatsStore::claim(const KnownQueue& queue, Claimer& claimer,
   std::vector<Swap> swaps;
   std::vector<std::size_t> claimed;
   std::map<std::size_t, Error> failed;
+  for (std::size_t i = 0; i + 1 < read.size(); i += 2) {
+    if (!read[i] || !read[i + 1] || *read[i] || *read[i + 1]) continue;
+    // Handed over before, and without a record: nobody claimed it, or the ledger was emptied.
+    if (auto whole = zone_->watch.ledger_is_whole(); !whole) return whole.error();
+    break;
+  }
   std::size_t next = 0;
   for (std::size_t i = 0; i < deliveries.size(); ++i) {
     if (!places[i]) continue;

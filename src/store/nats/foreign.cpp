@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "encoding/key_template.h"
+#include "encoding/past_codec.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {
@@ -27,27 +28,33 @@ bool owns(const Subjects& subjects, const std::string& stream) {
 
 // --- The stream -------------------------------------------------------------------------------
 
-Result<std::string> NatsStore::stream_made(const Queue& queue) {
+Result<encoding::Json> NatsStore::source_of(const Queue& queue) {
   if (owns(zone_->subjects, queue.stream))
     return Error{
         .code = Code::invalid_input,
         .message = "queue '" + queue.name + "': the stream '" + queue.stream +
                    "' is the zone's own; nothing was added. Leave out the stream: the queue "
                    "takes the zone's log then."};
-  const auto info = zone_->jet.stream_info(queue.stream);
+  auto info = zone_->jet.stream_info(queue.stream);
   if (!info) return info.error();
   if (!*info)
     return Error{.code = Code::not_found,
                  .message = "queue '" + queue.name + "': there is no stream '" + queue.stream +
                             "' on this NATS server, or not in this account; nothing was done: make "
                             "it first"};
-  return text_of(**info, "created");
+  return std::move(**info);
+}
+
+Result<bool> NatsStore::has_its_stream(const KnownQueue& queue) {
+  const auto info = zone_->jet.stream_info(queue.definition.stream);
+  if (!info) return info.error();
+  return *info && text_of(**info, "created") == queue.stream_made;
 }
 
 Result<void> NatsStore::check_stream(const KnownQueue& queue) {
-  const auto made = stream_made(queue.definition);
-  if (!made) return made.error();
-  if (*made == queue.stream_made) return {};
+  const auto source = source_of(queue.definition);
+  if (!source) return source.error();
+  if (text_of(*source, "created") == queue.stream_made) return {};
   const std::string& name = queue.definition.name;
   return Error{
       .code = Code::store_unusable,
@@ -72,12 +79,21 @@ Result<std::optional<Entry>> NatsStore::entry_of(const KnownQueue& queue, Sequen
     if (!found) return found.error();
     return *found ? std::optional<Entry>(std::move((*found)->entry)) : std::nullopt;
   }
-  auto kept = zone_->jet.get(queue.definition.stream, sequence.value);
+  auto kept = message_of(queue, sequence);
   if (!kept) return kept.error();
   if (!*kept) kept = read_copy(queue, sequence);
   if (!kept) return kept.error();
   if (!*kept || !takes(queue, **kept)) return std::optional<Entry>{};
   return std::optional<Entry>(foreign_entry(queue, **kept, now()));
+}
+
+// A stream that was made anew may hold another message under the same sequence.
+Result<std::optional<Kept>> NatsStore::message_of(const KnownQueue& queue, Sequence sequence) {
+  auto kept = zone_->jet.get(queue.definition.stream, sequence.value);
+  if (!kept || !*kept) return kept;
+  const auto ours = has_its_stream(queue);
+  if (!ours) return ours.error();
+  return *ours ? std::move(kept) : std::optional<Kept>{};
 }
 
 // The first part is written last: with it the copy is whole.
@@ -107,7 +123,7 @@ Result<void> NatsStore::keep_copy(const KnownQueue& queue, Sequence sequence) {
   const auto there = zone_->jet.last(zone_->subjects.copy_stream(), subject + "0");
   if (!there) return there.error();
   if (*there) return {};
-  const auto kept = zone_->jet.get(queue.definition.stream, sequence.value);
+  const auto kept = message_of(queue, sequence);
   if (!kept) return kept.error();
   if (!*kept) return {};
   const std::string bytes = encode_copy(**kept);
@@ -167,14 +183,17 @@ Result<void> NatsStore::prepare_foreign(const KnownQueue& queue, const Swap& ite
 // --- What people see --------------------------------------------------------------------------
 
 // Messages before records: one that is settled meanwhile is missed as a message, not as a task. One
-// that comes meanwhile may seem to be gone.
+// that comes meanwhile may seem to be gone. The records are about the stream that the queue was made on:
+// messages of a stream that has taken its name are not theirs.
 Result<std::map<Sequence, NatsStore::ForeignTask>> NatsStore::foreign_tasks(
     const KnownQueue& queue) {
-  const auto keys = encoding::KeyTemplate::parse(queue.definition.key);
+  const auto keys = encoding::KeyTemplate::of(queue.definition);
   if (!keys) return keys.error();
+  const auto ours = has_its_stream(queue);
+  if (!ours) return ours.error();
   std::map<Sequence, ForeignTask> tasks;
   std::uint64_t next = std::max<std::uint64_t>(queue.definition.from.value_or(1), 1);
-  for (bool more = true; more;) {
+  for (bool more = *ours; more;) {
     std::vector<Kept> page;
     const auto read =
         zone_->jet.leader_page(queue.definition.stream, queue.definition.topic, next, kPage, page);
@@ -216,6 +235,34 @@ Result<std::map<Sequence, NatsStore::ForeignTask>> NatsStore::foreign_tasks(
   return tasks;
 }
 
+// Each message that was handed over has a record, until retention takes it and keeps its number. So a
+// number without a message, a record and such a note was dropped before anybody was handed it.
+Result<core::Sequences> NatsStore::dropped_by_stream(const KnownQueue& queue, std::uint64_t last) {
+  core::Sequences known;
+  std::uint64_t handed = 0;  // the newest of those that were
+  const auto tasks = foreign_tasks(queue);
+  if (!tasks) return tasks.error();
+  for (const auto& [sequence, task] : *tasks) {
+    known.add(sequence.value);
+    if (task.standing()) handed = sequence.value;
+  }
+  const auto take = [&](const Kept& kept) -> Result<void> {
+    const auto past = encoding::decode_past(kept.data);
+    if (!past) return past.error();
+    known.add(past->records);
+    if (!past->records.empty()) handed = std::max(handed, past->records.ranges().rbegin()->second);
+    return {};
+  };
+  const auto read =
+      zone_->jet.each(zone_->subjects.meta_stream(), zone_->subjects.past_root(queue) + "*", 1,
+                      Jet::kToTheEnd, take);
+  if (!read) return read.error();
+  if (queue.stream_whole > 0)
+    return known.missing(std::max(queue.stream_whole, queue.definition.from.value_or(0)) - 1, last);
+  // An older Once did not note it. What was gone before there was a queue looks the same.
+  return handed > 0 ? known.missing(handed, last) : core::Sequences{};
+}
+
 // As NatsStore::overlooked() goes by the server's counts. What the stream dropped while it was
 // unsettled is overlooked, too: nobody would deliver it.
 Result<NatsStore::Overlooked> NatsStore::foreign_overlooked(const KnownQueue& queue, Sequence after,
@@ -245,7 +292,11 @@ Result<NatsStore::Overlooked> NatsStore::foreign_overlooked(const KnownQueue& qu
     }
     page.sequences.push_back(sequence);
     if (!certain) page.perhaps.push_back(sequence);
+    if (!stored && certain && !task.gone && as_made) page.unrecorded.push_back(sequence);
   }
+  // The records may be missing because somebody emptied the ledger.
+  if (!page.sequences.empty())
+    if (auto whole = zone_->watch.ledger_is_whole(); !whole) return whole.error();
   return page;
 }
 

@@ -191,16 +191,17 @@ std::optional<Difference> difference(const Json& wanted, const Json* echoed) {
 Result<Jet::Response> Jet::response_of(Exchange::Answer answer) const {
   using Kind = Exchange::Answer::Kind;
   if (!answer.denied.empty()) return not_permitted(answer.denied);
+  const std::string at = "at " + exchange_.where() + " ";
   if (answer.kind == Kind::unsent) {
     if (auto why = exchange_.barred(); why && use_ == Exchange::Use::ordinary) return *why;
-    return unavailable("cannot be reached");
+    return unavailable(at + "cannot be reached");
   }
-  if (answer.kind == Kind::unknown) return unavailable("did not answer");
+  if (answer.kind == Kind::unknown) return unavailable(at + "did not answer");
   if (answer.status == 503) {
     exchange_.missed_something();
-    return unavailable("has no JetStream for this account, or no leader");
+    return unavailable(at + "has no JetStream for this account, or no leader");
   }
-  if (answer.messages.empty()) return unavailable("gave no answer");
+  if (answer.messages.empty()) return unavailable(at + "gave no answer");
   auto json = encoding::parse_json(answer.messages.front().data(), encoding::Integers::rounded);
   if (!json)
     return Error{
@@ -406,13 +407,12 @@ Result<void> Jet::check_server() const {
 }
 
 Result<Jet::Response> Jet::make_consumer(const std::string& stream, const std::string& name,
-                                         const std::string& config, bool update) const {
+                                         const std::string& config) const {
   const auto wanted = encoding::parse_json(config);
   if (!wanted) return wanted.error();
   const auto create = [&] {
     return call("CONSUMER.CREATE." + stream + "." + name,
-                "{\"stream_name\":" + quoted(stream) + ",\"action\":" +
-                    (update ? "\"update\"" : "\"\"") + ",\"config\":" + config + "}");
+                "{\"stream_name\":" + quoted(stream) + ",\"config\":" + config + "}");
   };
   auto response = create();
   if (response && response->error == kOtherConsumer) {
@@ -431,12 +431,21 @@ Result<Jet::Response> Jet::make_consumer(const std::string& stream, const std::s
                             "): a message there goes to one consumer only. Nothing was made: give "
                             "the queue a filter of its own, or remove that consumer"};
   if (response->error != 0) return refused("the consumer " + name, *response);
-  if (const auto differs = difference(*wanted, response->json.member("config")))
-    return Error{.code = Code::store_unusable,
-                 .message = "the consumer " + name + " has " + differs->field + " " +
-                            differs->found + " instead of " + differs->wanted +
-                            ": tasks could be lost or repeated; delete it (nats consumer rm " +
-                            stream + " " + name + "), once makes it anew"};
+  // After a restart, the server's first answer to an update carries the old settings (seen in 2.15).
+  const auto deadline = std::chrono::steady_clock::now() + patience_;
+  while (const auto differs = difference(*wanted, response->json.member("config"))) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return Error{.code = Code::store_unusable,
+                   .message = "the consumer " + name + " on " + stream + " has " + differs->field +
+                              " " + differs->found + " instead of " + differs->wanted +
+                              ", though the NATS server said that it was set: tasks could be lost "
+                              "or repeated. Look for a limit of the account or the server that "
+                              "overrides it, then the same call again sets it"};
+    std::this_thread::sleep_for(kOutlast);
+    response = call("CONSUMER.INFO." + stream + "." + name, "");
+    if (!response) return response.error();
+    if (response->error != 0) return refused("the consumer " + name, *response);
+  }
   return response;
 }
 

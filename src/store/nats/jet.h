@@ -74,9 +74,9 @@ class Jet {
 
   // Refuses servers that are known to lose or repeat tasks.
   Result<void> check_server() const;
-  // `config` holds the fields that matter; the server must echo each of them.
+  // Makes or updates it. `config` holds the fields that matter; each must be so in the end.
   Result<Response> make_consumer(const std::string& stream, const std::string& name,
-                                 const std::string& config, bool update) const;
+                                 const std::string& config) const;
 
   // From the leader. None: there is no such message.
   Result<std::optional<Kept>> get(const std::string& stream, std::uint64_t sequence) const;

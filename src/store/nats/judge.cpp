@@ -317,15 +317,14 @@ Findings judge_own_consumer(const Queue& queue, const Plan& plan, const Json& in
   const Json* config = info.member("config");
   const auto edited = [&](const std::string& field, const std::string& is, const std::string& must,
                           std::string harm) {
-    found.push_back(
-        {.code = "consumer_edited",
-         .severity = Severity::hazard,
-         .about = "queue " + queue.name,
-         .what = "its consumer " + text(&info, "name") + " on " + plan.name + " has " + field +
-                 " " + is + " instead of " + must,
-         .harm = std::move(harm),
-         .fix = "nats consumer rm " + plan.name + " " + text(&info, "name") +
-                "; the next worker makes it anew, and the ledger keeps what is settled"});
+    found.push_back({.code = "consumer_edited",
+                     .severity = Severity::hazard,
+                     .about = "queue " + queue.name,
+                     .what = "its consumer " + text(&info, "name") + " on " + plan.name + " has " +
+                             field + " " + is + " instead of " + must,
+                     .harm = std::move(harm),
+                     .fix = "start a worker of the queue, or set its lease again (once queue set " +
+                            queue.name + " --lease): either sets it back"});
   };
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kHarms{{
       {"max_deliver",
@@ -409,17 +408,25 @@ Findings judge_other_consumer(const Queue& queue, const Json& consumer) {
   return found;
 }
 
-Findings judge_dropped(const Queue& queue, const Json& stream, const Json& consumer) {
-  const double first = number(stream.member("state"), "first_seq");
-  const double delivered = number(consumer.member("delivered"), "stream_seq");
-  // With a narrower filter, what is gone may never have been the queue's.
-  if (queue.topic != ">" || delivered <= 0 || first <= delivered + 1) return {};
+Findings judge_dropped(const Queue& queue, const core::Sequences& dropped) {
+  if (dropped.empty()) return {};
+  constexpr std::size_t kMost = 5;  // ranges that are named
+  std::string which;
+  std::size_t named = 0;
+  for (const auto& [first, last] : dropped.ranges()) {
+    if (named++ == kMost) {
+      which += ", ...";
+      break;
+    }
+    which += (which.empty() ? "#" : ", #") + std::to_string(first);
+    if (last > first) which += " to #" + std::to_string(last);
+  }
   return {{.code = "stream_dropped",
            .severity = Severity::hazard,
            .about = "stream " + queue.stream + " of queue " + queue.name,
-           .what = "the messages #" + plain(delivered + 1) + " to #" + plain(first - 1) +
-                   " are gone, and the queue was never handed them",
-           .harm = "those tasks are lost: the stream dropped them, or somebody purged it",
+           .what = counted(dropped.count(), "message") + " that the queue was never handed " +
+                   (dropped.count() == 1 ? "is" : "are") + " gone: " + which,
+           .harm = "those tasks are lost: the stream dropped them, or somebody deleted them",
            .fix = "publish them again, and see to the stream's limits: docs/foreign-streams.md"}};
 }
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/sequences.h"
 #include "encoding/json.h"
 #include "store/nats/streams.h"
 
@@ -22,8 +23,7 @@ Findings judge_own_consumer(const Queue& queue, const Plan& plan, const encoding
 // Another's on a stream that a queue is on.
 Findings judge_other_consumer(const Queue& queue, const encoding::Json& consumer);
 // What the queue was never handed because the stream had dropped it.
-Findings judge_dropped(const Queue& queue, const encoding::Json& stream,
-                       const encoding::Json& consumer);
+Findings judge_dropped(const Queue& queue, const core::Sequences& dropped);
 Findings judge_account(const encoding::Json& info);
 // This machine's clock against the server's.
 Findings judge_clock(Duration apart);

@@ -53,7 +53,7 @@ Result<std::string> NatsStore::other_place(const KnownQueue& queue, const Swap& 
   const auto entry = entry_of(queue, item.at.sequence);
   if (!entry) return entry.error();
   if (!*entry || !(*entry)->body) return std::string{};
-  const auto keys = encoding::KeyTemplate::parse(queue.definition.key);
+  const auto keys = encoding::KeyTemplate::of(queue.definition);
   if (!keys) return keys.error();
   const Entry& task = **entry;
   auto key = keys->key(task.id, task.topic, *task.body, task.headers);
@@ -66,7 +66,11 @@ std::vector<Result<bool>> NatsStore::stand_elsewhere(std::span<const Writing> wr
   std::vector<std::string> subjects;
   for (const Writing& each : writings)
     if (!each.other.empty()) subjects.push_back(each.other);
+  // A key that has no record may be new, or the ledger was emptied: its seal is read in the same burst.
+  if (!subjects.empty()) subjects.push_back(zone_->subjects.ledger_seal() + uuid_);
   const auto kept = zone_->jet.last(zone_->subjects.ledger_stream(), subjects);
+  Result<void> whole;
+  if (!kept.empty() && kept.back() && !*kept.back()) whole = zone_->watch.ledger_is_whole();
   const auto stands = [&](const Swap& item,
                           const Result<std::optional<Kept>>& found) -> Result<bool> {
     if (!found) return found.error();
@@ -79,7 +83,9 @@ std::vector<Result<bool>> NatsStore::stand_elsewhere(std::span<const Writing> wr
   std::vector<Result<bool>> answers;
   std::size_t next = 0;
   for (const Writing& each : writings)
-    answers.push_back(each.other.empty() ? false : stands(*each.item, kept[next++]));
+    answers.push_back(each.other.empty() ? false
+                      : whole            ? stands(*each.item, kept[next++])
+                                         : whole.error());
   return answers;
 }
 
@@ -313,6 +319,7 @@ std::vector<Result<Swapped>> NatsStore::swap(std::span<const Swap> items,
                      sent[k].revision);
         if (!sent[k].moved.empty() || items[index].expected)
           zone_->values.learn(messages[k].subject, sent[k].revision, sent[k].moved);
+        encoding::hold_in_use(items[index].record, sent[k].moved);
         written.push_back(std::move(sent[k]));
         break;
       case Published::Kind::refused:

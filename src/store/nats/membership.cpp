@@ -12,6 +12,16 @@ constexpr std::chrono::seconds kRenewEvery{5};
 constexpr const char* kLives = "15s";
 constexpr const char* kGone = "1s";
 
+// A number that nobody uses and a record that expires do no harm, so a write without an answer is
+// not in doubt.
+Error not_joined(const Published& published) {
+  if (published.kind != Published::Kind::unknown) return failure_of(published);
+  return {.code = Code::store_unavailable,
+          .message = "the NATS server did not confirm that it stored this worker's presence (" +
+                     published.text + "); nothing was claimed",
+          .retryable = true};
+}
+
 class NatsMembership final : public Membership {
  public:
   NatsMembership(std::shared_ptr<Zone> zone, Member number, std::string subject, std::string worker)
@@ -59,19 +69,42 @@ Result<std::unique_ptr<Membership>> NatsStore::join(std::string_view name,
   if (!queue) return queue.error();
   const Published counted =
       zone_->jet.publish({.subject = zone_->subjects.members(), .headers = {{"Nats-Incr", "+1"}}});
-  if (counted.kind != Published::Kind::stored) return failure_of(counted);
+  if (counted.kind != Published::Kind::stored) return not_joined(counted);
   const Member number{std::strtoull(counted.value.c_str(), nullptr, 10)};
   const std::string subject = zone_->subjects.worker_root(*queue) + counted.value;
   const Published here = zone_->jet.publish(
       {.subject = subject, .data = std::string(worker), .headers = {{"Nats-TTL", kLives}}});
-  if (here.kind != Published::Kind::stored) return failure_of(here);
+  if (here.kind != Published::Kind::stored) return not_joined(here);
   if (auto restored = restore_consumers(*queue); !restored) return restored.error();
   {
     const std::lock_guard lock(zone_->mutex);
     zone_->joined[number] = queue->consumer();
   }
+  zone_->watch.note_worker();
   return std::unique_ptr<Membership>(
       std::make_unique<NatsMembership>(zone_, number, subject, std::string(worker)));
+}
+
+// A server that was killed may keep records long after their time: what counts is their age, by the
+// clock of the server that stamped them.
+Result<std::uint64_t> NatsStore::workers(std::string_view name) {
+  const auto queue = must_know(name);
+  if (!queue) return queue.error();
+  const std::string stream = zone_->subjects.meta_stream();
+  const auto joined = zone_->jet.all(stream, zone_->subjects.worker_root(*queue) + "*");
+  if (!joined) return joined.error();
+  if (joined->empty()) return 0;
+  const auto info = zone_->jet.call("STREAM.INFO." + stream, "");
+  if (!info) return info.error();
+  if (info->error != 0) return refused("the stream " + stream, *info);
+  const auto time = time_from(text_of(info->json, "ts"));
+  std::uint64_t alive = 0;
+  for (const Kept& worker : *joined) {
+    const std::string* lives = worker.header("Nats-TTL");
+    const std::chrono::seconds ttl{std::strtoll(lives ? lives->c_str() : kLives, nullptr, 10)};
+    if (!worker.header(kLeft) && (!time || *time < worker.time + ttl)) ++alive;
+  }
+  return alive;
 }
 
 }  // namespace once::store::nats

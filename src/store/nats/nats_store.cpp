@@ -1,5 +1,7 @@
 #include "store/nats/nats_store.h"
 
+#include <array>
+
 #include "core/names.h"
 #include "store/nats/store_impl.h"
 
@@ -47,15 +49,20 @@ Result<std::unique_ptr<Store>> open_nats(const NatsOptions& options) {
   if (!identity) return identity.error();
   // Time goes on where the last write left it: by the server's clock, or by a given one's stamps.
   if (!options.clock) zone->clock.at_least(identity->last_write);
-  for (const std::string& stream : {zone->subjects.ledger_stream(), zone->subjects.log_stream()}) {
+  const Subjects& subjects = zone->subjects;
+  const std::array<std::pair<std::string, std::string>, 2> stamped{
+      {{subjects.ledger_stream(), subjects.all_records()},
+       {subjects.log_stream(), subjects.whole_log()}}};
+  for (const auto& [stream, filter] : stamped) {
     if (!options.clock) break;
-    const auto kept = zone->jet.last(stream, ">");
+    const auto kept = zone->jet.last(stream, filter);
     if (!kept) return kept.error();
     if (*kept) zone->clock.at_least(zone->clock.stamp_of(**kept));
   }
   std::string uuid = identity->uuid;
+  if (identity->new_ledger) zone->own_writes.pass_seal();
   zone->watch.begin(std::move(*identity), options.look_every,
-                    [zone_alive = zone.get()] { zone_alive->ring(); });
+                    [alive = zone.get()] { alive->ring(); });
   return std::unique_ptr<Store>(std::make_unique<NatsStore>(zone, std::move(uuid)));
 }
 

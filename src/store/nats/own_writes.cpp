@@ -9,6 +9,12 @@ constexpr std::size_t kMost = 4096;
 
 }  // namespace
 
+void OwnWrites::pass_seal() {
+  const std::lock_guard lock(mutex_);
+  through_ = 1;
+  messages_ = 1;
+}
+
 void OwnWrites::wrote(const Written& record) {
   const std::lock_guard lock(mutex_);
   if (record.sequence <= through_) start_anew();  // the stream lost what it had

@@ -25,6 +25,8 @@ class OwnWrites {
     bool is_new = false;
     bool settled = false;  // and owes no reply
   };
+  // The ledger begins with a message that is no record, and nobody has written a record yet.
+  void pass_seal();
   void wrote(const Written& record);
   // Every record of the queue was seen to be settled that was written before the ledger was so.
   void saw_all_settled(const std::string& queue, const Ledger& before);

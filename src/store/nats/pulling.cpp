@@ -80,7 +80,8 @@ Result<std::vector<Parcel>> NatsStore::end_pull(const KnownQueue& queue, Pulling
   if (pulling.limit == 0) return parcels;
   if (!pulling.slot)
     return Error{.code = Code::store_unavailable,
-                 .message = "the NATS server cannot be reached; nothing was fetched",
+                 .message = "the NATS server at " + zone_->exchange->where() +
+                            " cannot be reached; nothing was fetched",
                  .retryable = true};
   const auto deadline = steady_clock::now() + zone_->jet.patience();
   std::vector<Message> messages;
@@ -99,8 +100,11 @@ Result<std::vector<Parcel>> NatsStore::end_pull(const KnownQueue& queue, Pulling
   if (!pulling.wakes && !messages.empty()) zone_->task_size = largest;
   if (const std::string denied = zone_->exchange->denied(*pulling.slot); !denied.empty())
     return not_permitted(denied);
-  if (zone_->exchange->status_of(*pulling.slot) == 503)
+  if (zone_->exchange->status_of(*pulling.slot) == 503) {
     if (auto restored = restore_consumers(queue); !restored) return restored.error();
+    // A new consumer delivers everything as if for the first time: only the ledger knows better.
+    if (auto whole = zone_->watch.ledger_is_whole(); !whole) return whole.error();
+  }
   return parcels;
 }
 

@@ -36,10 +36,18 @@ Result<KnownQueue> queue_from(const Kept& kept) {
     return Error{.code = Code::store_unusable,
                  .message = "the definition at " + kept.subject + " was not written by once"};
   const std::string* made = kept.header("Once-Stream-Made");
+  const std::string* whole = kept.header("Once-Stream-Whole");
   return KnownQueue{.definition = std::move(*definition),
                     .generation = *generation,
                     .revision = kept.sequence,
-                    .stream_made = made ? *made : std::string()};
+                    .stream_made = made ? *made : std::string(),
+                    .stream_whole = whole ? std::strtoull(whole->c_str(), nullptr, 10) : 0};
+}
+
+std::uint64_t whole_from(const encoding::Json& state) {
+  const bool gaps = number_of(state, "num_deleted").value_or(0) > 0;
+  const std::uint64_t first = number_of(state, "first_seq").value_or(0);
+  return gaps ? number_of(state, "last_seq").value_or(0) + 1 : std::max<std::uint64_t>(first, 1);
 }
 
 // Written over the revision that the queue was read at.
@@ -49,6 +57,8 @@ Outgoing definition_message(const Subjects& subjects, const KnownQueue& queue) {
                    .headers = expecting(queue.revision)};
   message.headers.emplace_back("Once-Generation", queue.generation);
   if (queue.foreign()) message.headers.emplace_back("Once-Stream-Made", queue.stream_made);
+  if (queue.stream_whole > 0)
+    message.headers.emplace_back("Once-Stream-Whole", std::to_string(queue.stream_whole));
   return message;
 }
 
@@ -171,7 +181,7 @@ std::vector<Plan> NatsStore::consumers_of(const KnownQueue& queue) const {
 }
 
 // Answers how many tasks wait for it.
-Result<std::uint64_t> NatsStore::ensure_consumers(const KnownQueue& queue, bool update) {
+Result<std::uint64_t> NatsStore::ensure_consumers(const KnownQueue& queue) {
   std::uint64_t waiting = 0;
   if (queue.definition.ledger) return waiting;
   if (queue.foreign()) {
@@ -180,7 +190,7 @@ Result<std::uint64_t> NatsStore::ensure_consumers(const KnownQueue& queue, bool 
       return copies.error();
   }
   for (const Plan& plan : consumers_of(queue)) {
-    const auto made = zone_->jet.make_consumer(plan.name, queue.consumer(), plan.config, update);
+    const auto made = zone_->jet.make_consumer(plan.name, queue.consumer(), plan.config);
     if (!made) return made.error();
     waiting = number_of(made->json, "num_pending").value_or(0);
   }
@@ -196,10 +206,10 @@ Result<void> NatsStore::restore_consumers(const KnownQueue& queue) {
     const auto info = zone_->jet.call("CONSUMER.INFO." + plan.name + "." + queue.consumer(), "");
     if (!info) return info.error();
     const bool missing = info->error == kNoConsumer || info->error == kNoStream;
-    if (!missing && info->error != 0) continue;
+    if (!missing && info->error != 0) return refused("looking at " + queue.consumer(), *info);
     const auto wanted = encoding::parse_json(plan.config);
     if (!missing && wanted && !difference(*wanted, info->json.member("config"))) continue;
-    const auto made = ensure_consumers(queue, false);
+    const auto made = ensure_consumers(queue);
     if (!made) return made.error();
     return {};
   }
@@ -209,9 +219,11 @@ Result<void> NatsStore::restore_consumers(const KnownQueue& queue) {
 Result<NatsStore::QueueAdded> NatsStore::add_queue(const Queue& queue) {
   KnownQueue wanted{.definition = queue, .generation = random_generation()};
   if (wanted.foreign()) {
-    auto made = stream_made(queue);
-    if (!made) return made.error();
-    wanted.stream_made = std::move(*made);
+    const auto source = source_of(queue);
+    if (!source) return source.error();
+    wanted.stream_made = text_of(*source, "created");
+    if (const encoding::Json* state = source->member("state"))
+      wanted.stream_whole = whole_from(*state);
   }
   for (int round = 0; round < kRounds; ++round) {
     auto there = known(queue.name);
@@ -225,7 +237,7 @@ Result<NatsStore::QueueAdded> NatsStore::add_queue(const Queue& queue) {
       if (written.kind == Published::Kind::failed) return failure_of(written);
       if (written.kind != Published::Kind::stored) continue;  // lost, or unknown: look
     }
-    auto found = ensure_consumers(wanted, false);
+    auto found = ensure_consumers(wanted);
     // What the server will never have so is not left half made.
     if (!found && !found.error().retryable)
       if (auto undone = undo_add(wanted); !undone) return undone.error();
@@ -246,20 +258,30 @@ Result<void> NatsStore::undo_add(const KnownQueue& queue) {
   return clear(queue);
 }
 
+// The definition comes first, then the consumers. A change that was cut off between the two is finished
+// by the next call and by the next worker that starts.
 Result<bool> NatsStore::set_queue(const Queue& queue, const Queue& expected) {
   for (int round = 0; round < kRounds; ++round) {
     auto there = must_know(queue.name);
     if (!there) return there.error();
     if (there->definition != expected) return false;
-    const Duration lease = there->definition.lease;
-    there->definition = queue;
-    const Published written = zone_->jet.publish(definition_message(zone_->subjects, *there));
-    if (written.kind == Published::Kind::failed || written.kind == Published::Kind::unknown)
-      return failure_of(written);
-    if (written.kind != Published::Kind::stored) continue;
-    if (lease == queue.lease) return true;
-    if (auto updated = ensure_consumers(*there, true); !updated) return updated.error();
-    return true;
+    if (queue != expected) {
+      there->definition = queue;
+      const Published written = zone_->jet.publish(definition_message(zone_->subjects, *there));
+      if (written.kind == Published::Kind::failed || written.kind == Published::Kind::unknown)
+        return failure_of(written);
+      if (written.kind != Published::Kind::stored) continue;
+    }
+    const auto has_source = queue.stream.empty() ? Result<bool>(true) : has_its_stream(*there);
+    if (has_source && !*has_source) return true;  // so there are no consumers
+    const auto restored = has_source ? restore_consumers(*there) : has_source.error();
+    // Most changes are not about the consumers.
+    if (restored || (queue != expected && queue.lease == expected.lease)) return true;
+    Error error = restored.error();
+    error.message = "the definition of queue '" + queue.name +
+                    "' is stored, but its consumers are not all as it says: " + error.message +
+                    ". The same command again finishes this, and so does a worker that starts";
+    return error;
   }
   return raced();
 }

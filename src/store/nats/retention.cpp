@@ -207,7 +207,7 @@ Result<std::vector<bool>> NatsStore::drop_records(
       if (all) values.push_back(zone_->subjects.chunks(each.subject));
   }
   if (values.empty()) return whole;
-  const auto stored = zone_->jet.count(zone_->subjects.blob_stream(), ">");
+  const auto stored = zone_->jet.count(zone_->subjects.blob_stream(), zone_->subjects.all_chunks());
   if (!stored) return stored.error();
   if (*stored > 0)
     if (auto purged = zone_->jet.purge(zone_->subjects.blob_stream(), values); !purged)

@@ -65,7 +65,7 @@ Result<bool> NatsStore::add_foreign_rows(const KnownQueue& queue, const RowFilte
 
 Result<std::vector<NatsStore::Places>> NatsStore::places_of(const KnownQueue& queue,
                                                             std::span<const LogEntry> entries) {
-  const auto keys = encoding::KeyTemplate::parse(queue.definition.key);
+  const auto keys = encoding::KeyTemplate::of(queue.definition);
   if (!keys) return keys.error();
   std::vector<Places> all;
   all.reserve(entries.size());
@@ -161,7 +161,7 @@ Result<Sequence> NatsStore::add_rows(const KnownQueue& queue, const RowFilter& f
       row.order = std::move(note->order);
     }
     if (!passes(filter, row, time)) continue;
-    if (stored) show_values(row.own ? *by_itself : *by_key, row.stored->record);
+    if (stored && !filter.lean) show_values(row.own ? *by_itself : *by_key, row.stored->record);
     page.rows.push_back(std::move(row));
     if (page.rows.size() == limit) return sequence;
   }
@@ -182,7 +182,8 @@ Result<bool> NatsStore::add_rows_alone(const KnownQueue& queue, const RowFilter&
     Row row{.queue = queue.definition.name, .key = key, .stored = std::move(stored)};
     if (!passes(filter, row, now())) continue;
     if (page.rows.size() == limit) return true;
-    if (const auto kept = scan->parted.find(row.stored->revision); kept != scan->parted.end())
+    if (const auto kept = scan->parted.find(row.stored->revision);
+        kept != scan->parted.end() && !filter.lean)
       show_values(kept->second, row.stored->record);
     page.rows.push_back(std::move(row));
   }
@@ -380,17 +381,6 @@ Result<std::optional<Sequence>> NatsStore::next_in_state(const KnownQueue& queue
       break;
     }
   return next;
-}
-
-Result<std::uint64_t> NatsStore::workers(std::string_view name) {
-  const auto queue = must_know(name);
-  if (!queue) return queue.error();
-  const auto joined =
-      zone_->jet.all(zone_->subjects.meta_stream(), zone_->subjects.worker_root(*queue) + "*");
-  if (!joined) return joined.error();
-  std::uint64_t alive = 0;
-  for (const Kept& worker : *joined) alive += worker.header(kLeft) ? 0 : 1;
-  return alive;
 }
 
 Result<Counts> NatsStore::counts(std::string_view name) {

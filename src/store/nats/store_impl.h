@@ -1,5 +1,5 @@
 // The store's parts: log.cpp, ledger.cpp, feed.cpp, pulling.cpp, wakes.cpp, queues.cpp, foreign.cpp,
-// rows.cpp, retention.cpp, past.cpp, membership.cpp, doctor.cpp, and nats_store.cpp, which opens it.
+// rows.cpp, retention.cpp, past.cpp, verify.cpp, membership.cpp, doctor.cpp, and nats_store.cpp, which opens it.
 #pragma once
 
 #include <array>
@@ -113,6 +113,7 @@ class NatsStore final : public Store {
 
   Result<std::optional<Entry>> entry(std::string_view queue, Sequence sequence) override;
 
+  Result<Verified> verify(Depth depth, const std::string& after) override;
   Result<Examination> examine(const DoctorOptions& options) override;
 
   std::string uuid() override { return uuid_; }
@@ -173,7 +174,7 @@ class NatsStore final : public Store {
   Result<std::vector<KnownQueue>> all_known_to_the_leader();
   Result<std::vector<KnownQueue>> the_one(const std::string& name);  // or none
   std::vector<Plan> consumers_of(const KnownQueue& queue) const;     // by their streams
-  Result<std::uint64_t> ensure_consumers(const KnownQueue& queue, bool update);
+  Result<std::uint64_t> ensure_consumers(const KnownQueue& queue);
   // Makes them again when somebody deleted or edited one.
   Result<void> restore_consumers(const KnownQueue& queue);
   Result<void> undo_add(const KnownQueue& queue);
@@ -181,13 +182,15 @@ class NatsStore final : public Store {
   Result<void> clear(const KnownQueue& queue);
 
   // --- foreign.cpp: queues on streams of others'
-  // When the stream was made; not_found when it is not there.
-  Result<std::string> stream_made(const Queue& queue);
+  // The stream as the server tells it; not_found when it is not there.
+  Result<encoding::Json> source_of(const Queue& queue);
+  Result<bool> has_its_stream(const KnownQueue& queue);
   // The stream is the one that the queue was made on.
   Result<void> check_stream(const KnownQueue& queue);
   // The entry of that sequence where the queue takes its tasks from; of a stream of others' also from
   // its copy.
   Result<std::optional<Entry>> entry_of(const KnownQueue& queue, Sequence sequence);
+  Result<std::optional<Kept>> message_of(const KnownQueue& queue, Sequence sequence);
   Result<std::optional<Kept>> read_copy(const KnownQueue& queue, Sequence sequence);
   // Keeps the message in the zone; fine when it is kept already, or is gone.
   Result<void> keep_copy(const KnownQueue& queue, Sequence sequence);
@@ -212,6 +215,9 @@ class NatsStore final : public Store {
   };
   // All that the stream or the ledger knows, by sequence, without bodies.
   Result<std::map<Sequence, ForeignTask>> foreign_tasks(const KnownQueue& queue);
+  // Which messages up to `last` the stream dropped before the queue was handed them. Only for a queue
+  // that takes all of its stream.
+  Result<core::Sequences> dropped_by_stream(const KnownQueue& queue, std::uint64_t last);
   Result<Overlooked> foreign_overlooked(const KnownQueue& queue, Sequence after, std::size_t limit);
   Result<Retired> retire_foreign(const KnownQueue& queue, const Retention& ages);
 
@@ -256,6 +262,12 @@ class NatsStore final : public Store {
   Result<std::optional<Stored>> whole_record(Kept kept);
   // The same for people's eyes: what is damaged says so in its place.
   void show_values(const Kept& kept, Record& record);
+
+  // --- verify.cpp
+  void verify_task(const Kept& kept, std::vector<Damage>& damages);
+  Result<void> verify_ids(std::span<const Kept> page, std::vector<Damage>& damages);
+  Result<void> verify_record(const KnownQueue& queue, const Kept& kept,
+                             std::vector<Damage>& damages);
 
   // --- pulling.cpp
   // A pull that was sent.

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "store/nats/marks.h"
 #include "store/uuid.h"
 
 namespace once::store::nats {
@@ -52,23 +53,28 @@ std::vector<Plan> plans_of(const Subjects& subjects) {
       {subjects.ledger_stream(),
        config_of("$KV.once_" + zone + "_ledger.>",
                  R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
-                 R"("discard_new_per_subject":false,"allow_atomic":true)")},
+                 R"("discard_new_per_subject":false,"allow_atomic":true)"),
+       subjects.ledger_seal()},
       {subjects.old_stream(),
        config_of("once-old." + zone + ".>",
                  R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
-                 R"("discard_new_per_subject":false)")},
+                 R"("discard_new_per_subject":false)"),
+       "once-old." + zone + ".seal."},
       {subjects.blob_stream(),
        config_of("once-blob." + zone + ".>",
                  R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
-                 R"("discard_new_per_subject":false)")},
+                 R"("discard_new_per_subject":false)"),
+       "once-blob." + zone + ".seal."},
       {subjects.wake_stream(),
        config_of("once-wake." + zone + ".>",
                  R"("discard":"new","retention":"workqueue","max_msgs_per_subject":1,)"
-                 R"("discard_new_per_subject":false)")},
+                 R"("discard_new_per_subject":false)"),
+       "once-wake." + zone + ".seal."},
       {subjects.count_stream(),
        config_of("once-count." + zone + ".>",
                  R"("max_msgs":-1,"max_bytes":-1,"retention":"limits","max_msgs_per_subject":1,)"
-                 R"("discard_new_per_subject":false,"allow_msg_counter":true)")},
+                 R"("discard_new_per_subject":false,"allow_msg_counter":true)"),
+       "once-count." + zone + ".seal."},
   };
 }
 
@@ -143,10 +149,14 @@ std::string random_uuid() {
 
 using Infos = std::vector<Jet::Response>;
 
+// With the seals that the streams hold.
 Result<Infos> look_at(const Jet& jet, const std::vector<Plan>& plans) {
   std::vector<Outgoing> questions;
   for (const Plan& plan : plans)
-    questions.push_back({.subject = "$JS.API.STREAM.INFO." + plan.name});
+    questions.push_back({.subject = "$JS.API.STREAM.INFO." + plan.name,
+                         .data = plan.seal.empty()
+                                     ? std::string()
+                                     : R"({"subjects_filter":)" + quoted(plan.seal + "*") + "}"});
   auto responses = jet.call(questions);
   Infos infos;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -158,22 +168,41 @@ Result<Infos> look_at(const Jet& jet, const std::vector<Plan>& plans) {
   return infos;
 }
 
-Result<std::optional<std::string>> read_uuid(const Jet& jet, const Subjects& subjects) {
-  const auto kept = jet.last(subjects.meta_stream(), subjects.meta("zone"));
-  if (!kept) return kept.error();
-  if (!*kept) return std::optional<std::string>{};
-  const std::string* schema = (*kept)->header("Once-Schema");
+// What the meta bucket says of the zone as a whole.
+struct Card {
+  std::optional<std::string> uuid{};
+  Marks marks{};
+};
+
+Result<Card> read_card(const Jet& jet, const Subjects& subjects) {
+  const std::array<std::string, 2> wanted{subjects.meta("zone"), subjects.meta("marks")};
+  const auto kept = jet.last(subjects.meta_stream(), wanted);
+  const auto& zone = kept[0];
+  if (!zone) return zone.error();
+  if (!*zone) return Card{};
+  const std::string* schema = (*zone)->header("Once-Schema");
   if (!schema || *schema != kSchema)
     return Error{.code = Code::store_unusable,
                  .message = "the zone " + subjects.zone +
                             " was made by another version of once; use that one"};
-  return std::optional<std::string>((*kept)->data);
+  auto marks = marks_from(kept[1]);
+  if (!marks) return marks.error();
+  return Card{.uuid = (*zone)->data, .marks = std::move(*marks)};
 }
 
-Identity identity_of(const std::vector<Plan>& plans, const Infos& infos, std::string uuid) {
-  Identity identity{.uuid = std::move(uuid)};
+void note_last(const std::vector<Plan>& plans, const Infos& infos, Identity& identity) {
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if (const Json* state = infos[i].json.member("state"))
+      identity.last[plans[i].name] = number_of(*state, "last_seq").value_or(0);
+}
+
+Identity identity_of(const Subjects& subjects, const std::vector<Plan>& plans, const Infos& infos,
+                     const Card& card) {
+  Identity identity{.uuid = *card.uuid, .sealed = !card.marks.streams.empty()};
   for (std::size_t i = 0; i < plans.size(); ++i)
     identity.created[plans[i].name] = text_of(infos[i].json, "created");
+  note_last(plans, infos, identity);
+  identity.new_ledger = identity.sealed && identity.last[subjects.ledger_stream()] == 1;
   for (const Jet::Response& info : infos) {
     const Json* state = info.json.member("state");
     const auto time = state ? time_from(text_of(*state, "last_ts")) : std::nullopt;
@@ -266,6 +295,51 @@ Result<std::vector<StreamLook>> look_at_streams(const Jet& jet, const Subjects& 
   return streams;
 }
 
+namespace {
+
+// All streams are there. nullopt: look again.
+Result<std::optional<Identity>> enter(const Jet& jet, const Subjects& subjects,
+                                      const std::vector<Plan>& plans, const Infos& infos,
+                                      const Card& card, bool as_it_is, int round) {
+  const auto look_again = [] {
+    std::this_thread::sleep_for(kBetweenRounds);
+    return std::optional<Identity>{};
+  };
+  std::optional<Trouble> trouble;
+  for (std::size_t i = 0; i < plans.size() && !trouble; ++i)
+    if (auto edit = verify(plans[i], infos[i].json)) trouble = {.error = *edit, .ours = true};
+  if (trouble && !as_it_is) return trouble->error;
+  if (!card.uuid) {
+    // The UUID is the first message of a zone. Other messages without it mean that it was removed.
+    if (std::any_of(infos.begin(), infos.end(), holds_messages)) {
+      if (round < kSure) return look_again();
+      return lost(subjects.zone, "the stream " + subjects.meta_stream() +
+                                     " does not hold the zone's UUID: somebody purged it, or made "
+                                     "it anew. " +
+                                     std::string(harm_of_loss(subjects, subjects.meta_stream())));
+    }
+    Headers headers = expecting(0);
+    headers.emplace_back("Once-Schema", kSchema);
+    const Published written = jet.publish(
+        {.subject = subjects.meta("zone"), .data = random_uuid(), .headers = std::move(headers)});
+    if (written.kind == Published::Kind::failed) return failure_of(written);
+    return std::optional<Identity>{};  // whoever was first is read
+  }
+  const Sight sight{plans, infos};
+  if (card.marks.streams.empty() && !trouble && round < kSure &&
+      write_seals(jet, subjects, sight, *card.uuid, card.marks.revision))
+    return std::optional<Identity>{};
+  Identity identity = identity_of(subjects, plans, infos, card);
+  auto loss = check_marks(jet, subjects, sight, card.marks, identity);
+  if (!loss) return loss.error();
+  if (*loss && round < kSure) return look_again();  // a leader that is new may lag
+  if (*loss && !as_it_is) return (*loss)->error;
+  identity.trouble = *loss ? *loss : trouble;
+  return std::optional(std::move(identity));
+}
+
+}  // namespace
+
 Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool create,
                               bool as_it_is) {
   const auto plans = plans_of(subjects);
@@ -275,29 +349,18 @@ Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool cre
     const auto missing = std::find_if(infos->begin(), infos->end(),
                                       [](const auto& info) { return info.error == kNoStream; });
     const bool meta = infos->front().error == 0;
-    auto uuid = meta ? read_uuid(jet, subjects) : Result<std::optional<std::string>>(std::nullopt);
-    if (!uuid) return uuid.error();
+    auto card = meta ? read_card(jet, subjects) : Result<Card>(Card{});
+    if (!card) return card.error();
     if (missing == infos->end()) {
-      std::optional<Error> trouble;
-      for (std::size_t i = 0; i < plans.size() && !trouble; ++i)
-        trouble = verify(plans[i], (*infos)[i].json);
-      if (trouble && !as_it_is) return *trouble;
-      if (*uuid) {
-        Identity identity = identity_of(plans, *infos, **uuid);
-        identity.trouble = std::move(trouble);
-        return identity;
-      }
-      Headers headers = expecting(0);
-      headers.emplace_back("Once-Schema", kSchema);
-      const Published written = jet.publish(
-          {.subject = subjects.meta("zone"), .data = random_uuid(), .headers = std::move(headers)});
-      if (written.kind == Published::Kind::failed) return failure_of(written);
-      continue;  // whoever was first is read
+      auto entered = enter(jet, subjects, plans, *infos, *card, as_it_is, round);
+      if (!entered) return entered.error();
+      if (*entered) return std::move(**entered);
+      continue;
     }
     const std::string& name = plans[static_cast<std::size_t>(missing - infos->begin())].name;
     // Somebody else may be making it just now: what is missing is looked for again.
     const bool was_there =
-        *uuid || std::any_of(infos->begin(), infos->end(), [](const Jet::Response& info) {
+        card->uuid || std::any_of(infos->begin(), infos->end(), [](const Jet::Response& info) {
           return info.error == 0 && holds_messages(info);
         });
     if (was_there && round < kSure) {
@@ -306,10 +369,13 @@ Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool cre
     }
     if (was_there) return missing_stream(subjects.zone, name);
     if (!create)
-      return Error{.code = Code::not_found,
-                   .message = "there is no zone " + subjects.zone +
-                              " on this NATS server: the stream " + name +
-                              " is missing; nothing was made"};
+      return Error{
+          .code = Code::not_found,
+          .message = "there is no zone " + subjects.zone + " on this NATS server: the stream " +
+                     name +
+                     " is missing; nothing was made. If there was one, the server has lost "
+                     "its data: bring the data back. To make a new zone, add a queue "
+                     "(once queue add) or a workflow (once flow add)"};
     std::vector<Plan> open;
     for (std::size_t i = 0; i < plans.size(); ++i)
       if ((*infos)[i].error == kNoStream) open.push_back(plans[i]);
@@ -334,8 +400,28 @@ Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects) {
   return {};
 }
 
-Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects,
-                                       const Identity& known) {
+Result<bool> ledger_is_sealed(const Jet& jet, const Subjects& subjects, const std::string& uuid) {
+  const Plan plan{.name = subjects.ledger_stream(), .seal = subjects.ledger_seal()};
+  const auto info =
+      jet.stream_info(plan.name, R"({"subjects_filter":)" + quoted(plan.seal + uuid) + "}");
+  if (!info) return info.error();
+  if (!*info)  // a cluster that chooses leaders may not know its own streams; the watch finds out
+    return Error{.code = Code::store_unavailable,
+                 .message = "the stream " + plan.name + " is not found just now; nothing was done",
+                 .retryable = true};
+  const auto lacks = [&](const Json& now) {
+    const Json* state = now.member("state");
+    const Json* held = state ? state->member("subjects") : nullptr;
+    return !held || !held->member(plan.seal + uuid);
+  };
+  if (!lacks(**info)) return true;
+  const auto still = still_lacks(jet, plan, **info, lacks);
+  if (!still) return still.error();
+  return !*still;
+}
+
+Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects, Identity& known,
+                                       Duration marks_live) {
   const auto plans = plans_of(subjects);
   if (auto checked = jet.check_server(); !checked) {
     if (checked.error().retryable) return checked.error();
@@ -351,15 +437,24 @@ Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects,
       return std::optional(Trouble{
           .error = lost(subjects.zone, "its stream " + name + " was deleted and made anew")});
   }
-  const auto uuid = read_uuid(jet, subjects);
-  if (!uuid) return uuid.error();
-  if (!*uuid || **uuid != known.uuid)
+  const auto card = read_card(jet, subjects);
+  if (!card) return card.error();
+  if (!card->uuid || *card->uuid != known.uuid)
     return std::optional(
         Trouble{.error = lost(subjects.zone, "its UUID was " + known.uuid + " and is " +
-                                                 (*uuid ? **uuid : std::string("gone")))});
+                                                 card->uuid.value_or("gone"))});
+  const Sight sight{plans, *infos};
+  auto loss = check_marks(jet, subjects, sight, card->marks, known);
+  if (!loss || *loss) return loss;
+  note_last(plans, *infos, known);
+  known.sealed = !card->marks.streams.empty();
   for (std::size_t i = 0; i < plans.size(); ++i)
     if (auto error = verify(plans[i], (*infos)[i].json))
       return std::optional(Trouble{.error = std::move(*error), .ours = true});
+  const auto told = time_from(text_of(infos->front().json, "ts"));
+  if (known.sealed && known.may_mark && marks_live > Duration{0} && card->marks.written && told &&
+      *told - *card->marks.written > marks_live)
+    known.may_mark = move_marks(jet, subjects, sight, card->marks.revision);
   return std::optional<Trouble>{};
 }
 

@@ -15,11 +15,18 @@ namespace once::store::nats {
 struct Plan {
   std::string name{};
   std::string config{};  // the fields that matter; each must be as it is here
+  std::string seal{};    // what its seal's subject begins with; see marks.h. Empty: it has none
 };
 // Makes those that are not there. In a cluster there are three replicas, or nothing is made: one that
 // is still being started must not get a zone that dies with one of its nodes. Only a server that says
 // that it is no cluster keeps one copy.
 Result<void> make_streams(const Jet& jet, std::vector<Plan> open);
+
+struct Trouble {
+  Error error{};
+  bool ours = false;     // it is still this zone: what was begun may be recorded
+  bool emptied = false;  // a stream lost messages
+};
 
 // What an opened zone is known by. A stream that was made anew has another time of creation, and may
 // be as empty as it likes.
@@ -27,7 +34,11 @@ struct Identity {
   std::string uuid{};
   std::map<std::string, std::string> created{};  // by stream
   StoreTime last_write{};                        // to any of them, when it was opened
-  std::optional<Error> trouble{};                // in spite of which it was opened
+  std::optional<Trouble> trouble{};              // in spite of which it was opened
+  std::map<std::string, std::uint64_t> last{};   // by stream, the last number that was seen
+  bool sealed = false;                           // it has marks; see marks.h
+  bool may_mark = true;                          // nothing has said that this login may not
+  bool new_ledger = false;                       // the ledger holds its seal and nothing else
 };
 
 // Makes what is missing of a zone that is not there yet, when `create`; looks at the rest. A zone is
@@ -39,14 +50,13 @@ Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool cre
 // The stream that copies of others' messages lie in; only zones with queues on such streams have it.
 Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects);
 
-struct Trouble {
-  Error error{};
-  bool ours = false;  // it is still this zone: what was begun may be recorded
-};
 // Is it still that zone, and is nothing set that loses or repeats tasks? An error: that could not be
-// found out now.
-Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects,
-                                       const Identity& known);
+// found out now. What it learns goes into `known`. Marks that are older than `marks_live` are moved,
+// unless that is zero.
+Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects, Identity& known,
+                                       Duration marks_live = Duration{0});
+// Whether the ledger still has its seal. Every login may ask that.
+Result<bool> ledger_is_sealed(const Jet& jet, const Subjects& subjects, const std::string& uuid);
 
 // The zone's streams as they are, the copy stream only where there is one.
 struct StreamLook {

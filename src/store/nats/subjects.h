@@ -24,6 +24,9 @@
 //                                                                       retention took
 //                            $KV.once_<zone>_meta.gone.<range>          numbers of the log's stream that
 //                                                                       it took
+//                            $KV.once_<zone>_meta.marks                 see marks.h
+//
+// The ledger, WAKE, COUNT, OLD and BLOB each hold a seal, <root>.seal.<UUID of the zone>.
 //
 // A queue's generation is random and made with it: a queue of the same name that comes later has
 // other records, wakes and consumers.
@@ -57,6 +60,9 @@ struct KnownQueue {
   std::uint64_t revision{};  // of its definition
   std::string
       stream_made{};  // when the stream of others' was, that it is on; as the server says it
+
+  // From this message on, none was missing in that stream when the queue was added; zero: not noted.
+  std::uint64_t stream_whole{};
 
   // On a stream of others'.
   bool foreign() const { return !definition.stream.empty(); }
@@ -158,6 +164,10 @@ struct Subjects {
   std::string gone(std::uint64_t number) const {
     return meta("gone.") + std::to_string(number / kRange);
   }
+  // Every record of every queue, and every large value, without the seal.
+  std::string all_records() const { return ledger_root() + "*.*.>"; }
+  std::string all_chunks() const { return "once-blob." + zone + ".*.*.>"; }
+  std::string ledger_seal() const { return ledger_root() + "seal."; }
   // Where the server repeats what was written to a definition, once it is written.
   std::string news() const { return "once-news." + zone + ".>"; }
 

@@ -10,37 +10,18 @@
 #include <mutex>
 #include <set>
 
+#include "encoding/large_values.h"
 #include "store/nats/jet.h"
 #include "store/store.h"
 
 namespace once::store::nats {
 
-// Where a value is that a record's message does not hold itself.
-struct MovedValue {
-  std::optional<std::size_t> step{};  // whose result it is; none: the task's
-  Digest digest{};                    // SHA-256 of its text
-  std::uint64_t size{};
-  std::uint64_t chunk_size{};  // of every chunk but the last
-  bool json = false;
+using encoding::MovedValue;
+using encoding::PackedRecord;
 
-  std::uint64_t chunks() const { return (size + chunk_size - 1) / chunk_size; }
-  std::string name() const;  // the subject tokens of its content
-};
-
-struct PackedRecord {
-  std::string data{};
-  std::size_t record_size{};  // of the record in it; what follows says where its values are
-  std::vector<MovedValue> moved{};
-};
-// Moves the largest values out until the rest is no more than half of what the server takes.
+// Moves the largest values out until the rest is no more than half of what the server takes. Logs
+// stay: an older Once would take a log for a result.
 PackedRecord pack(const Record& record, std::size_t max_payload);
-
-// What pack() made: the record without the values that were moved, and where these are.
-Result<Record> unpack(std::string_view data, std::optional<std::size_t> record_size,
-                      std::vector<MovedValue>& moved);
-
-const Body& value_of(const Record& record, const MovedValue& moved);
-void put_value(Record& record, const MovedValue& moved, Body value);
 
 // Which values are known to be stored because a revision that we wrote or read refers to them. A swap
 // on that revision need not send them again: if it succeeds, the record was there until then, and its

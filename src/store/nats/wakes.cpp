@@ -116,6 +116,7 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
     Sequence sequence{};
     bool waits = false;    // for its time, a retry or a lease
     bool overdue = false;  // whoever was handed it has had a lease's time
+    bool recorded = false;
   };
   std::vector<Candidate> candidates;
   std::uint64_t waiting = 0;
@@ -129,7 +130,8 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
     if (sequence.value > delivered || wakes->contains(sequence)) continue;
     const bool waits = time < open.due;
     if (waits) ++waiting;
-    candidates.push_back({sequence, waits, time >= open.due + queue->definition.lease});
+    candidates.push_back(
+        {sequence, waits, time >= open.due + queue->definition.lease, open.recorded});
   }
   for (const Candidate& each : candidates) {
     const bool certain =
@@ -141,7 +143,13 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
     }
     page.sequences.push_back(each.sequence);
     if (!certain) page.perhaps.push_back(each.sequence);
+    // An answer needs a record. A consumer that somebody changed may count answers that nobody gave.
+    const bool answered = unanswered == 0 || each.sequence.value <= floor;
+    if (!each.recorded && answered && as_made) page.unrecorded.push_back(each.sequence);
   }
+  // The records may be missing because somebody emptied the ledger.
+  if (!page.sequences.empty())
+    if (auto whole = zone_->watch.ledger_is_whole(); !whole) return whole.error();
   return page;
 }
 

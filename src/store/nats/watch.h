@@ -3,6 +3,7 @@
 // told to whoever asks next, and is taken back when it was put right.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -25,13 +26,21 @@ class Watch {
 
   // From now on. `found` is called, on a thread of its own, when there is something new to tell.
   void begin(Identity known, Duration every, std::function<void()> found);
+  // A worker is here. Workers move the zone's marks now and then, and when they end.
+  void note_worker();
   // Refuses new work, an append or a claim, in a zone that would lose it. What was begun goes on
   // being recorded, as long as it is the same zone.
   Result<void> may_begin() const;
+  // Asks the server now whether the ledger lost its records. A task must not run because its record
+  // is missing, unless this says that records do not go missing.
+  Result<void> ledger_is_whole();
+  // What was lost, as far as the last look found it.
+  std::optional<Error> lost() const;
 
  private:
   void run(const std::stop_token& stop);
   Result<std::optional<Trouble>> look(std::uint64_t connection, const std::stop_token& stop);
+  void leave();
   void pause(Duration time, const std::stop_token& stop);
 
   Exchange& exchange_;
@@ -40,11 +49,14 @@ class Watch {
   Identity known_;
   Duration every_{};
   std::function<void()> found_;
+  std::atomic<bool> worked_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   bool asked_ = false;  // somebody missed something, or the connection came back
-  std::optional<Error> trouble_;
+  std::optional<Trouble> trouble_;
+  std::string uuid_;
+  bool sealed_ = false;
   std::jthread thread_;  // last: it uses the others
 };
 

@@ -76,6 +76,7 @@ void Connection::close() {
   statements_.clear();
   sqlite3_close(db_);
   db_ = nullptr;
+  if (files_) std::exchange(files_, nullptr)->unpin();
 }
 
 Query Connection::query(const char* sql) {
@@ -103,6 +104,14 @@ void Connection::sync_log_once() {
   if (code == SQLITE_OK && size > 0) code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
   if (code != SQLITE_OK) throw StatementFailure(statement_error(nullptr, code, path_));
   log_synced_ = true;
+}
+
+void Connection::pin(ZoneFiles& files) {
+  if (files_) return;
+  int moved = 0;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  files.pin(moved != 0);
+  files_ = &files;
 }
 
 void Connection::checkpoint_on_close() {

@@ -13,6 +13,7 @@
 
 #include "core/types.h"
 #include "once/task.h"
+#include "store/sqlite/zone_files.h"
 
 namespace once::store::sqlite {
 
@@ -103,6 +104,8 @@ class Connection {
   // In a transaction, before anything that it sees is told. The first connection to a file takes from
   // its log whatever is whole, also a commit whose sync failed or whose process was killed before it.
   void sync_log_once();
+  // In its first transaction: says which files the connection has open, until it is closed.
+  void pin(ZoneFiles& files);
   // Lets SQLite checkpoint when this connection is closed and is the file's last.
   void checkpoint_on_close();
 
@@ -112,6 +115,7 @@ class Connection {
   std::string path_;
   sqlite3* db_ = nullptr;
   bool log_synced_ = false;
+  ZoneFiles* files_ = nullptr;  // of the database that owns this; null: not pinned yet
   std::unordered_map<const char*, sqlite3_stmt*> statements_;
 };
 

@@ -15,13 +15,17 @@ constexpr std::size_t kIdleReaders = 4;
 constexpr int kCheckpointPages = 4'000;
 constexpr int kCheckpointPagesWhenFull = 64;
 constexpr int kTruncatePages = 16'384;
+constexpr std::int64_t kNewestRecords = 100;  // of each queue, to compare the zone's counters with
 constexpr Duration kTruncateWait{100};
 constexpr Duration kCloseWait{200};
+// A process whose log was deleted notices that within a second, and saves what was in it.
+constexpr Duration kOthersWait{3'000};
 
 std::string no_database(const std::string& path) {
   return "there is no database " + path +
-         ": nothing was made; what adds a queue or a workflow or publishes makes one, or name "
-         "another";
+         "; nothing was made. 'once queue add', 'once publish' and 'once flow add' make one; "
+         "--store or "
+         "ONCE_STORE names another";
 }
 
 int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
@@ -34,6 +38,7 @@ int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
 // --- Write transactions ---------------------------------------------------------------------
 
 WriteTransaction::WriteTransaction(Database& database) : database_(database) {
+  database.files_.check(ZoneFiles::Before::answer);  // or a lock file would be made beside nothing
   held_.emplace(database.lock_.acquire(database.lock_wait_).value());
   db_ = &database.writer();
   if (std::exchange(database.write_failed_, false)) database.save_room();
@@ -42,10 +47,17 @@ WriteTransaction::WriteTransaction(Database& database) : database_(database) {
   try {
     changes_before_ = sqlite3_total_changes64(db_->handle());
     zone = load_zone(*db_);
+    db_->pin(database.files_);
+    if (!database.used_) database.used_ = used_in(*db_, kNewestRecords);
+    check_counters(zone, *database.used_, database.path_);
     db_->sync_log_once();
     queues_ = database.queues(*db_, zone.queue_version);
     tallies_.resize(queues_->all().size());
-    if (!database.clock_.this_boot(zone.time)) begin_boot();
+    if (auto usable = database.clock_.usable(); !usable) throw Failure(usable.error());
+    if (database.clock_.this_boot(zone.time))
+      database.clock_.go_on(zone.time);
+    else
+      begin_boot();
     database.clock_.follow(zone.time);
     now_ = database.clock_.now();
     wall_ = database.clock_.wall();
@@ -118,6 +130,7 @@ void WriteTransaction::flush_tallies() {
 
 void WriteTransaction::commit() {
   flush_tallies();
+  database_.files_.check(ZoneFiles::Before::commit);
   if (sqlite3_total_changes64(db_->handle()) == changes_before_) return;  // nothing to keep
   zone.time.last = now_.time_since_epoch().count();
   save_zone(*db_, zone);
@@ -132,6 +145,8 @@ void WriteTransaction::commit() {
     throw Failure(error);
   }
   open_ = false;
+  database_.files_.check(ZoneFiles::Before::receipt);
+  database_.used_ = used_by(zone);
   database_.checkpoint();
   held_->release(announce_);
   if (announce_) database_.notifier_.notify();
@@ -150,6 +165,7 @@ ReadTransaction::ReadTransaction(Database& database)
       unrouted_ = query.integer(1);
     }
   }
+  db_->pin(database.files_);
   db_->sync_log_once();
   queues_ = database.queues(*db_, version);
   now_ = database.clock_.now();
@@ -167,6 +183,7 @@ ReadTransaction::~ReadTransaction() {
 Database::Database(std::string path, const SqliteOptions& options)
     : path_(std::move(path)),
       lock_wait_(options.lock_wait),
+      files_(path_),
       clock_(options.clock, options.boot_id),
       lock_(path_ + "-lock", path_),
       presence_(path_ + "-members", path_),
@@ -181,6 +198,8 @@ Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
   if (failed || options.path.empty() || !full.has_filename())
     return unusable("'" + options.path.string() + "' is no path of a database: nothing was done");
   const auto found = look_at_database(full.string());
+  if (const auto twice = second_name(full.string()); twice && found && !options.as_it_is)
+    return unusable(*twice + ": nothing was done; " + kOneName);
   if (!found) {
     // Where there is no folder there is no database either.
     if (!options.create && !std::filesystem::exists(full.parent_path(), failed))
@@ -190,6 +209,7 @@ Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
   if (*found != Found::something && !options.create)
     return Error{.code = Code::not_found, .message = no_database(full.string())};
   auto database = std::make_shared<Database>(full.string(), options);
+  if (auto usable = database->clock_.usable(); !usable) return usable.error();
   if (auto started = database->start(*found, options.create); !started) return started.error();
   return database;
 }
@@ -198,8 +218,11 @@ Result<void> Database::start(Found found, bool create) {
   try {
     if (found == Found::something) {
       lock_.show();
+      if (auto alone = files_.await_others(std::min(lock_wait_, kOthersWait)); !alone)
+        return alone.error();
       auto reader = std::make_unique<Connection>(path_, Connection::Use::read, false, lock_wait_);
       const Content content = inspect(*reader);
+      reader->pin(files_);
       if (content == Content::zone) {
         const ZoneRow zone = load_zone(*reader);
         uuid_ = load_uuid(*reader);
@@ -237,14 +260,38 @@ Result<void> Database::start(Found found, bool create) {
 
 Database::~Database() {
   readers_.clear();
-  if (!writer_) return;
+  if (!writer_ || files_.lost()) return;
   // The last to leave puts everything into the one file. Not worth a wait: the log keeps it too.
   auto held = lock_.acquire(kCloseWait);
-  if (held) writer_->checkpoint_on_close();
+  if (held && !files_.lost()) writer_->checkpoint_on_close();
   writer_.reset();
 }
 
+Error Database::failed(const Error& error) {
+  if (!files_.lost()) return error;
+  save_log();
+  return error.in_doubt ? error : files_.lost().value_or(error);
+}
+
+// The log was deleted, or the database was moved away from it: puts the commits of the log where the
+// next process finds them. Only this process and others that lost their files too have that log.
+void Database::save_log() {
+  if (!files_.log_can_be_saved()) return;
+  const auto held = lock_.acquire(lock_wait_, WriteLock::File::as_opened);
+  if (!held || !files_.log_can_be_saved()) return;
+  const std::lock_guard lock(mutex_);
+  Connection* const db = writer_ ? writer_.get() : readers_.empty() ? nullptr : readers_[0].get();
+  if (!db) return;
+  int left = 0;
+  int saved = 0;
+  if (sqlite3_wal_checkpoint_v2(db->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, &left, &saved) ==
+          SQLITE_OK &&
+      left == saved)
+    files_.log_was_saved();
+}
+
 Connection& Database::writer() {
+  files_.throw_if_lost();
   if (!writer_) {
     writer_ = std::make_unique<Connection>(path_, Connection::Use::write, false, lock_wait_);
     sqlite3_wal_hook(writer_->handle(), remember_wal_pages, &wal_pages_);
@@ -293,6 +340,7 @@ std::unique_ptr<Connection> Database::take_reader() {
       return reader;
     }
   }
+  files_.check(ZoneFiles::Before::answer);
   return std::make_unique<Connection>(path_, Connection::Use::read, false, lock_wait_);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "store/sqlite/connection.h"
+#include "store/sqlite/counters.h"
 #include "store/sqlite/file_system.h"
 #include "store/sqlite/holder_check.h"
 #include "store/sqlite/notifier.h"
@@ -23,6 +24,7 @@
 #include "store/sqlite/sqlite_store.h"
 #include "store/sqlite/write_lock.h"
 #include "store/sqlite/zone_clock.h"
+#include "store/sqlite/zone_files.h"
 
 namespace once::store::sqlite {
 
@@ -131,7 +133,7 @@ class Database {
         return answer;
       }
     } catch (const Failure& failure) {
-      return failure.error();
+      return failed(failure.error());
     }
   }
 
@@ -140,9 +142,11 @@ class Database {
   auto read(Body&& body) -> Result<std::invoke_result_t<Body, ReadTransaction&>> {
     try {
       ReadTransaction transaction(*this);
-      return body(transaction);
+      auto answer = body(transaction);
+      files_.check(ZoneFiles::Before::answer);
+      return answer;
     } catch (const Failure& failure) {
-      return failure.error();
+      return failed(failure.error());
     }
   }
 
@@ -162,6 +166,9 @@ class Database {
   void save_room();
   void make_room();
   void checkpoint();
+  // The error to answer with. Without a transaction of this thread.
+  Error failed(const Error& error);
+  void save_log();
   std::unique_ptr<Connection> take_reader();
   void give_back(std::unique_ptr<Connection> reader);
   std::shared_ptr<const QueueSet> queues(Connection& db, std::int64_t version);
@@ -169,6 +176,7 @@ class Database {
   const std::string path_;
   const Duration lock_wait_;
   std::string uuid_;
+  ZoneFiles files_;  // outlives all connections
   ZoneClock clock_;
   WriteLock lock_;
   Presence presence_;
@@ -180,7 +188,8 @@ class Database {
   int wal_pages_ = 0;            // in the log after the last commit
   int pages_at_checkpoint_ = 0;  // then, when it was last tried
   int pages_per_checkpoint_;
-  bool write_failed_ = false;  // the last one; the next empties the log first
+  std::optional<Used> used_{};  // numbers that were given out, as far as this process knows
+  bool write_failed_ = false;   // the last one; the next empties the log first
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> readers_;  // idle ones; guarded by mutex_

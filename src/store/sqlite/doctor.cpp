@@ -43,6 +43,7 @@ class Look {
 
   void run() {
     at_the_content();
+    at_the_names();
     at_the_log();
     at_the_library();
     at_the_disk();
@@ -216,7 +217,8 @@ class Look {
     std::size_t ours = 0;
     for (const OpenedBy& each : open.others) {
       ours += each.ours ? 1 : 0;
-      if (each.ours) continue;
+      at_its_files(each);
+      if (each.ours || !each.deleted.empty()) continue;
       find({.code = "other_program",
             .severity = each.writes ? Severity::hazard : Severity::note,
             .about = file_,
@@ -238,6 +240,44 @@ class Look {
                 "have the database open is not known",
             .harm = "another program that writes to or checkpoints the file can damage it",
             .fix = "run once doctor as root, or 'fuser -v " + file_ + "'"});
+  }
+
+  void at_its_files(const OpenedBy& each) {
+    if (!each.deleted.empty())
+      find(
+          {.code = "deleted_file",
+           .severity = Severity::hazard,
+           .about = each.deleted,
+           .what = process(each.pid) + " has this file open, and somebody deleted or replaced it",
+           .harm = "what that process records there, and perhaps what it recorded before, is lost",
+           .fix = "let that process end by SIGTERM; never delete a file beside a database in use"});
+    if (each.ours && each.other_time)
+      find({.code = "time_namespace",
+            .severity = Severity::note,
+            .about = process(each.pid),
+            .what = "the process has the database open and is in another time namespace",
+            .harm = "none from this version on; version 0.1 moves the zone's time by the offset",
+            .fix = "run processes of version 0.1 outside of time namespaces"});
+  }
+
+  void at_the_names() {
+    if (const auto twice = second_name(file_))
+      find({.code = "second_name",
+            .severity = Severity::hazard,
+            .about = file_,
+            .what = *twice,
+            .harm = "processes that use different names do not see each other: tasks run twice; "
+                    "every other command is refused",
+            .fix = kOneName});
+    else
+      checked("one name, and no file of the database is mounted alone");
+    if (database_.clock().boot_known()) return;
+    find({.code = "boot_unknown",
+          .severity = Severity::note,
+          .about = "/proc/sys/kernel/random/boot_id",
+          .what = "the kernel's boot id is hidden, as in containers of systemd-nspawn",
+          .harm = "none; after a restart of the machine, leases may run to their end first",
+          .fix = "show the kernel's boot id to the container"});
   }
 
   void at_wake_ups() {

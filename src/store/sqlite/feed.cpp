@@ -313,8 +313,8 @@ class HandOver {
                                   delivery.order ? &*delivery.order : nullptr,
                                   {.store = now_, .wall = transaction_.wall()});
       if (record) {
-        const std::string encoded = encoding::encode(*record);
-        Put written = put(transaction_, queue_, *spot, std::move(*record), encoded);
+        const PackedRecord packed_record = packed(*record);
+        Put written = put(transaction_, queue_, *spot, std::move(*record), packed_record);
         delivery.stored = std::move(written.stored);
         delivery.claimed = true;
         if (sequence_at(written.place) == sequence) {

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "store/sqlite/failure.h"
 
@@ -14,6 +16,17 @@ namespace {
 
 bool may(const std::string& path, int how) {
   return faccessat(AT_FDCWD, path.c_str(), how, AT_EACCESS) == 0;
+}
+
+// mountinfo writes a blank as \040.
+std::string unescaped(const std::string& place) {
+  std::string text;
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    const bool escape = place[i] == '\\' && i + 3 < place.size();
+    text += escape ? static_cast<char>(std::stoi(place.substr(i + 1, 3), nullptr, 8)) : place[i];
+    if (escape) i += 3;
+  }
+  return text;
 }
 
 }  // namespace
@@ -77,6 +90,36 @@ Result<Found> look_at_database(const std::string& path) {
     return unusable("the folder " + folder + " is read-only for this user (" + errno_text(errno) +
                     "): nothing was done; Once keeps files beside the database");
   return found;
+}
+
+std::optional<std::string> second_name(const std::string& database) {
+  struct stat status {};
+  if (stat(database.c_str(), &status) == 0 && status.st_nlink > 1)
+    return database + " has " + std::to_string(status.st_nlink) +
+           " names (hard links), and each would be a zone of its own";
+  for (const char* suffix : {"", "-wal", "-shm", "-lock", "-members"})
+    if (mounted_alone(database + suffix))
+      return database + suffix +
+             " is mounted as a single file: processes elsewhere use it by another name";
+  return std::nullopt;
+}
+
+bool mounted_alone(const std::string& file) {
+  struct statx status {};
+  if (statx(AT_FDCWD, file.c_str(), 0, STATX_TYPE, &status) != 0) {
+    if (errno == ENOENT) return false;
+  } else if ((status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
+    return (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  }
+  // An older kernel. A line is `63 43 254:0 /root/of/it /mounted/on rw,relatime - ext4 ...`.
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string number, parent, device, root, place;
+    if (words >> number >> parent >> device >> root >> place && unescaped(place) == file)
+      return true;
+  }
+  return false;
 }
 
 Result<FileDescriptor> open_side_file(const std::string& side, const std::string& database) {

@@ -3,6 +3,7 @@
 // locks.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "once/result.h"
@@ -19,6 +20,15 @@ enum class Found { missing, empty, something };
 // Looks at the path, its folder and the rights to both, without opening anything. An error is
 // store_unusable and says what is wrong.
 Result<Found> look_at_database(const std::string& path);
+
+// Side files are found by the database's name, so a database must have one name only. If it or a side
+// file may have another one, says which file and why: a hard link, or a file that was mounted alone.
+std::optional<std::string> second_name(const std::string& database);
+inline constexpr const char* kOneName =
+    "keep one name, and mount the folder instead of the file (docs/containers.md)";
+
+// Whether a file system is mounted on this very file.
+bool mounted_alone(const std::string& file);
 
 // Opens the side file, making it when it is not there, with the mode and group of the database.
 Result<FileDescriptor> open_side_file(const std::string& side, const std::string& database);

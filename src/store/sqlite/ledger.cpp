@@ -1,5 +1,4 @@
 // The ledger: records by compare-and-swap on their revisions.
-#include "encoding/record_codec.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/store_impl.h"
 
@@ -24,7 +23,7 @@ void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, con
   }
 }
 
-Swapped swap_one(WriteTransaction& transaction, const Swap& item, std::string_view encoded) {
+Swapped swap_one(WriteTransaction& transaction, const Swap& item, const PackedRecord& packed) {
   const KnownQueue& queue = transaction.queues().get(item.at.queue);
   const Spot spot = find_spot(transaction.db(), queue, item.at);
   const auto& current = spot.current();
@@ -33,22 +32,22 @@ Swapped swap_one(WriteTransaction& transaction, const Swap& item, std::string_vi
     if (current) refused.current = read_record(transaction.db(), *current, transaction.holders());
     return refused;
   }
-  Put written = put(transaction, queue, spot, item.record, encoded);
+  Put written = put(transaction, queue, spot, item.record, packed);
   answer_delivery(transaction, queue, item, written);
   return {.written = true, .current = std::move(written.stored)};
 }
 
 }  // namespace
 
-std::vector<std::string> encode_all(std::span<const Swap> items) {
-  std::vector<std::string> encoded;
+std::vector<PackedRecord> encode_all(std::span<const Swap> items) {
+  std::vector<PackedRecord> encoded;
   encoded.reserve(items.size());
-  for (const Swap& item : items) encoded.push_back(encoding::encode(item.record));
+  for (const Swap& item : items) encoded.push_back(packed(item.record));
   return encoded;
 }
 
 std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
-                                      std::span<const std::string> encoded) {
+                                      std::span<const PackedRecord> encoded) {
   std::vector<Result<Swapped>> answers;
   answers.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) try {

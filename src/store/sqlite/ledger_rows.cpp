@@ -1,14 +1,24 @@
 #include "store/sqlite/ledger_rows.h"
 
 #include <algorithm>
+#include <set>
 
 #include "encoding/record_codec.h"
+#include "encoding/stored_body.h"
+#include "store/sqlite/failure.h"
 
 namespace once::store::sqlite {
 namespace {
 
+using encoding::hold_in_use;
+using encoding::in_use;
+using encoding::MovedValue;
+using encoding::put_value;
+using encoding::text_of;
+
 constexpr int kKindTask = 0;
 constexpr int kKindLone = 1;
+constexpr std::size_t kInside = 8 << 10;  // bytes of a value that stays in its record
 
 std::optional<Place> keyed_place(Connection& db, const KnownQueue& queue, int kind,
                                  std::string_view key) {
@@ -27,13 +37,15 @@ std::optional<Sequence> sequence_of(Connection& db, std::string_view id) {
 EntryRows rows_between(Connection& db, Place first, Place last) {
   EntryRows found;
   Query query = db.query(
-      "SELECT place, state, due, revision, stamp FROM ledger WHERE place BETWEEN ?1 AND ?2");
+      "SELECT place, state, due, revision, stamp, own_size IS NOT NULL FROM ledger"
+      " WHERE place BETWEEN ?1 AND ?2");
   query.bind(first, last);
   while (query.step()) {
     LedgerRow read{.place = query.integer(0),
                    .state = static_cast<State>(query.integer(1)),
                    .revision = {query.number(3)},
-                   .stamp = store_time(query.integer(4))};
+                   .stamp = store_time(query.integer(4)),
+                   .has_values = query.integer(5) != 0};
     if (!query.null(2)) read.due = store_time(query.integer(2));
     (read.place > 0 && read.place % 2 == 1 ? found.own : found.task) = read;
   }
@@ -69,6 +81,52 @@ Place new_place(WriteTransaction& transaction, const KnownQueue& queue, const Ad
   return place_of(queue.qid, sequence);
 }
 
+// Makes the values of a record those that it refers to. One that is there is not written again.
+void write_values(Connection& db, Place place, const Record& record,
+                  const std::vector<MovedValue>& moved) {
+  std::set<std::string> there;
+  {
+    Query query = db.query("SELECT digest FROM value WHERE place = ?1");
+    query.bind(place);
+    while (query.step()) there.emplace(query.bytes(0));
+  }
+  std::set<std::string> wanted;
+  for (const MovedValue& value : moved) {
+    const std::string digest(blob(value.digest).bytes);
+    if (!wanted.insert(digest).second || there.contains(digest)) continue;
+    db.query("INSERT INTO value (place, digest, bytes) VALUES (?1, ?2, ?3)")
+        .bind(place, Blob{digest}, Blob{text_of(record, value)})
+        .run();
+  }
+  for (const std::string& digest : there)
+    if (!wanted.contains(digest))
+      db.query("DELETE FROM value WHERE place = ?1 AND digest = ?2")
+          .bind(place, Blob{digest})
+          .run();
+  hold_in_use(record, moved);
+}
+
+void read_values(Connection& db, Place place, Record& record,
+                 const std::vector<MovedValue>& moved) {
+  for (const MovedValue& value : moved) {
+    if (auto held = in_use(value)) {
+      put_value(record, value, std::move(*held));
+      continue;
+    }
+    Query query = db.query("SELECT bytes FROM value WHERE place = ?1 AND digest = ?2");
+    const bool found = query.bind(place, blob(value.digest)).step();
+    std::string text(found ? query.bytes(0) : std::string_view());
+    Body body = value.json ? StoredBody::json(std::move(text)) : Body::bytes(std::move(text));
+    if (!found || StoredBody::digest(body) != value.digest)
+      throw Failure(unusable(std::string("a large result ") +
+                             (found ? "is not what was written" : "is missing") +
+                             ": its record stands as it is, nothing was changed and nothing is run "
+                             "again because of it; restore a backup"));
+    put_value(record, value, std::move(body));
+  }
+  hold_in_use(record, moved);
+}
+
 }  // namespace
 
 EntryRows read_rows(Connection& db, const KnownQueue& queue, Sequence sequence) {
@@ -76,19 +134,31 @@ EntryRows read_rows(Connection& db, const KnownQueue& queue, Sequence sequence) 
   return rows_between(db, first, first + 1);
 }
 
-Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders) {
-  Query query = db.query("SELECT record FROM ledger WHERE place = ?1");
+PackedRecord packed(const Record& record) {
+  return encoding::pack(record, {.value = kInside, .logs = true});
+}
+
+Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders, Values values) {
+  Query query = db.query("SELECT record, own_size FROM ledger WHERE place = ?1");
   query.bind(row.place).step();
-  auto record = encoding::decode(query.bytes(0));
+  std::vector<MovedValue> moved;
+  std::optional<std::size_t> own_size;
+  if (!query.null(1)) own_size = query.number(1);
+  auto record = encoding::unpack(query.bytes(0), own_size, moved);
   if (!record) throw Failure(record.error());
+  if (values == Values::read) read_values(db, row.place, *record, moved);
   Stored stored{.record = std::move(*record), .revision = row.revision, .stamp = row.stamp};
   stored.holder_gone = holders.gone(stored.record, stored.stamp);
   return stored;
 }
 
-void show_record(Connection& db, const LedgerRow& from, HolderCheck& holders, Row& row) {
+void show_record(Connection& db, const LedgerRow& from, HolderCheck& holders, Row& row,
+                 Values values) {
   try {
-    row.stored = read_record(db, from, holders);
+    row.stored = read_record(db, from, holders, values);
+    row.contradicts = core::contradiction(
+        row.stored->record,
+        {.state = from.state, .member = row.stored->record.member, .revision = from.revision});
   } catch (const Failure& failure) {
     if (failure.error().code != Code::store_unusable) throw;
     row.stored =
@@ -122,7 +192,7 @@ Spot free_spot(const KnownQueue& queue, const Address& at) {
 }
 
 Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
-        std::string_view encoded) {
+        const PackedRecord& packed) {
   Connection& db = transaction.db();
   const Address& at = spot.at;
   const bool lone = at.kind == Address::Kind::lone;
@@ -149,6 +219,9 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
 
   const StoreTime now = transaction.now();
   const Revision revision{++transaction.zone.last_revision};
+  // Revisions have no index; a counter that was set back shows at the latest here.
+  if (spot.current() && spot.current()->revision >= revision)
+    check_counters(transaction.zone, {.revision = spot.current()->revision.value + 1}, db.path());
   const bool gone = transaction.holders().gone(record, now);
   if (const auto again = core::look_again(record); again && of_entry)
     result.due = gone ? now : now + *again;
@@ -157,12 +230,16 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
     longest = std::max<std::int64_t>(longest, record.lease.count());
   }
 
+  std::optional<std::int64_t> own_size;
+  if (!packed.moved.empty()) own_size = static_cast<std::int64_t>(packed.record_size);
+  if (own_size || (spot.current() && spot.current()->has_values))
+    write_values(db, result.place, record, packed.moved);
   if (spot.current()) {
     db.query(
           "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
-          " record = ?7, watched = 1 WHERE place = ?1")
+          " record = ?7, own_size = ?8, watched = 1 WHERE place = ?1")
         .bind(result.place, number_of(record.state), result.due, revision, now, record.member,
-              Blob{encoded})
+              Blob{packed.data}, own_size)
         .run();
   } else {
     if (keyed)
@@ -174,10 +251,10 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
     const bool watched = !spot.fresh || record.state != State::running;
     db.query(
           "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record, "
-          "watched)"
-          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+          "watched, own_size)"
+          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
         .bind(result.place, queue.qid, number_of(record.state), result.due, revision, now,
-              record.member, key, Blob{encoded}, watched ? 1 : 0)
+              record.member, key, Blob{packed.data}, watched ? 1 : 0, own_size)
         .run();
     if (!watched) {
       auto& lapse = transaction.tally(queue).lapse;

@@ -14,10 +14,13 @@
 
 #include <optional>
 
+#include "encoding/large_values.h"
 #include "store/sqlite/database.h"
 #include "store/store.h"
 
 namespace once::store::sqlite {
+
+using encoding::PackedRecord;
 
 using Place = std::int64_t;
 inline constexpr int kSequenceBits = 43;
@@ -39,6 +42,7 @@ struct LedgerRow {
   std::optional<StoreTime> due{};
   Revision revision{};
   StoreTime stamp{};
+  bool has_values = false;  // some of its values lie in the table `value`
 };
 
 struct EntryRows {
@@ -54,9 +58,12 @@ struct EntryRows {
 };
 
 EntryRows read_rows(Connection& db, const KnownQueue& queue, Sequence sequence);
-Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders);
+enum class Values { read, leave };  // the large values of a record that lie outside it
+Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders,
+                   Values values = Values::read);
 // The same for people and totals: into the row, which says when it is damaged.
-void show_record(Connection& db, const LedgerRow& from, HolderCheck& holders, Row& row);
+void show_record(Connection& db, const LedgerRow& from, HolderCheck& holders, Row& row,
+                 Values values = Values::read);
 
 // Where an address leads.
 struct Spot {
@@ -81,7 +88,9 @@ struct Put {
   Stored stored{};
 };
 Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
-        std::string_view encoded);
+        const PackedRecord& packed);
+// As put() wants it: larger values lie outside the record, where a renewal does not write them again.
+PackedRecord packed(const Record& record);
 
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
                                      Sequence sequence);

@@ -44,7 +44,24 @@ pid_t pid_of(const fs::path& process) {
   return failed == std::errc{} && end == name.data() + name.size() ? pid : 0;
 }
 
+// The kernel shows a file without a name as "/where/it/was (deleted)".
+std::string deleted_name(const fs::path& link) {
+  constexpr std::string_view kMark = " (deleted)";
+  std::error_code failed;
+  std::string name = fs::read_symlink(link, failed);
+  if (!name.ends_with(kMark)) return {};
+  return name.substr(0, name.size() - kMark.size());
+}
+
+bool other_time(const fs::path& process) {
+  struct stat its {};
+  struct stat own {};
+  return stat((process / "ns/time").c_str(), &its) == 0 && stat("/proc/self/ns/time", &own) == 0 &&
+         !same(its, own);
+}
+
 struct Wanted {
+  std::string name{};
   struct stat database {};
   std::vector<struct stat> sides{};
 };
@@ -63,12 +80,18 @@ Look look_into(const fs::path& process, const Wanted& wanted, OpenedBy& holder) 
       found = true;
       holder.writes |= for_writing(process / "fdinfo" / each->path().filename());
     }
+    if (status.st_nlink == 0 && holder.deleted.empty()) {
+      const std::string name = deleted_name(each->path());
+      for (const char* suffix : {"", "-wal", "-shm"})
+        if (name == wanted.name + suffix) holder.deleted = name;
+    }
     holder.ours |= std::any_of(wanted.sides.begin(), wanted.sides.end(),
                                [&](const struct stat& side) { return same(side, status); });
     if (failed) break;
   }
   holder.ours |= same_program(process);
-  return found ? Look::has_it : Look::has_it_not;
+  holder.other_time = other_time(process);
+  return found || !holder.deleted.empty() ? Look::has_it : Look::has_it_not;
 }
 
 }  // namespace
@@ -82,7 +105,7 @@ std::string program_name(pid_t pid) {
 
 OpenFiles who_has_open(const std::string& database) {
   OpenFiles open;
-  Wanted wanted;
+  Wanted wanted{.name = database};
   if (stat(database.c_str(), &wanted.database) != 0) return open;
   for (const char* side : {"-lock", "-members"}) {
     struct stat status {};

@@ -11,13 +11,15 @@ namespace once::store::sqlite {
 
 struct OpenedBy {
   pid_t pid{};
-  std::string name{};   // of the program
-  bool writes = false;  // it is open for writing
-  bool ours = false;    // it has a side file of Once's open too, or is this very program
+  std::string name{};       // of the program
+  bool writes = false;      // it is open for writing
+  bool ours = false;        // it has a side file of Once's open too, or is this very program
+  std::string deleted{};    // a file of the database that it has open and that has no name any more
+  bool other_time = false;  // it is in another time namespace than this process
 };
 
 struct OpenFiles {
-  std::vector<OpenedBy> others{};  // without this process
+  std::vector<OpenedBy> others{};  // without this process; also those with a deleted file
   std::size_t looked_into{};       // processes
   std::size_t unseen{};            // processes that this user may not look into
 };

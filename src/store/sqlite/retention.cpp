@@ -67,7 +67,7 @@ void leave_queue(WriteTransaction& transaction, PastBook& past, const KnownQueue
   --tally.matched;
   --tally.states[static_cast<std::size_t>(state)];
   Row row{.entry = read_entry(db, entry.sequence)};
-  show_record(db, *rows.standing(), transaction.holders(), row);
+  show_record(db, *rows.standing(), transaction.holders(), row, Values::leave);
   past.take_records(queue, row, transaction.now());
 }
 
@@ -128,7 +128,7 @@ void forget_alone(WriteTransaction& transaction, PastBook& past, const KnownQueu
   if (!core::may_forget_alone({.state = lone.state, .since = lone.stamp}, ages, transaction.now()))
     return;
   Row row;
-  show_record(db, lone, transaction.holders(), row);
+  show_record(db, lone, transaction.holders(), row, Values::leave);
   past.take_records(queue, row, transaction.now());
   db.query("DELETE FROM keys WHERE qid = ?1 AND kind = 0 AND key = ?2")
       .bind(queue.qid, std::string_view(key))

@@ -148,7 +148,7 @@ class PageReader {
       key = name;
       if (filter_.state && *filter_.state != record.state) continue;
       Row row{.queue = queue.definition.name, .key = name};
-      show_record(transaction.db(), record, transaction.holders(), row);
+      show_record(transaction.db(), record, transaction.holders(), row, values());
       if (!filter_.since || row.stored->record.since >= *filter_.since) add(std::move(row));
     }
     return found.size() < static_cast<std::size_t>(kScanned);
@@ -176,7 +176,7 @@ class PageReader {
     // By the row's own word before its record is read: most are read for nothing else.
     if (standing) row.stored = Stored{.record = {.state = standing->state}};
     if (filter_.state && *filter_.state != state_of(row, transaction.now())) return std::nullopt;
-    if (standing) show_record(db, *standing, transaction.holders(), row);
+    if (standing) show_record(db, *standing, transaction.holders(), row, values());
     const Time since = standing ? row.stored->record.since : row.entry.published_at;
     if (filter_.since && since < *filter_.since) return std::nullopt;
     if (queue.by_id())
@@ -186,11 +186,15 @@ class PageReader {
     return row;
   }
 
-  // Many may be asked for at once, and each may have a result of a megabyte.
+  Values values() const { return filter_.lean ? Values::leave : Values::read; }
+
+  // Many may be asked for at once, and each may have a result of many megabytes.
   bool full() const { return page.rows.size() == limit_ || results_ >= kMostResults; }
   void add(Row row) {
     if (row.stored && row.stored->record.result)
       results_ += row.stored->record.result->text().size();
+    if (row.stored)
+      for (const core::Step& step : row.stored->record.steps) results_ += step.result.text().size();
     page.rows.push_back(std::move(row));
   }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kApplication = 0x4f6e6365;  // "Once"
 constexpr std::int64_t kOldest = 2;                // that can be upgraded
-constexpr std::int64_t kVersion = 4;
+constexpr std::int64_t kVersion = 5;
 
 // log      the tasks in commit order; stage: see core::Stage, stage_at in store time. delay, lives:
 //          see Append; NULL: none
@@ -22,7 +22,11 @@ constexpr std::int64_t kVersion = 4;
 //          row are waiting. longest_lease: of all claims so far. Then the ledger rows by state.
 //          swept, lapse: of claims that are not watched yet, see watch_claims() in feed.cpp
 // ledger   records; place: see ledger_rows.h. due: when the feed looks at it again. watched: by the
-//          index of `due`. key: of a queue with a key template, and the name of a lone record
+//          index of `due`. key: of a queue with a key template, and the name of a lone record.
+//          own_size: how many bytes of `record` are the record; the rest names its values in `value`
+//          (see large_values.cpp); NULL: all
+// value    large results and logs, by the place of their record and the SHA-256 of their bytes; they
+//          go with the record
 // keys     key -> place. kind 0: of a queue with a key template, or that is a ledger alone; kind 1:
 //          the name of a lone record
 // pending  handed over without a ledger row that says when to look again; or woken; or (first = 1)
@@ -101,7 +105,8 @@ CREATE TABLE ledger (
   member INTEGER NOT NULL,
   key TEXT,
   record BLOB NOT NULL,
-  watched INTEGER NOT NULL DEFAULT 1
+  watched INTEGER NOT NULL DEFAULT 1,
+  own_size INTEGER
 ) STRICT;
 CREATE INDEX ledger_due ON ledger (qid, due) WHERE watched = 1 AND due IS NOT NULL;
 CREATE INDEX ledger_aside ON ledger (qid, state) WHERE state NOT IN (2, 5);
@@ -151,6 +156,19 @@ CREATE TABLE gone (
 ) STRICT;
 )";
 
+constexpr const char* kTableOfValues = R"(
+CREATE TABLE value (
+  place INTEGER NOT NULL,
+  digest BLOB NOT NULL,
+  bytes BLOB NOT NULL,
+  PRIMARY KEY (place, digest)
+) STRICT;
+CREATE TRIGGER value_goes AFTER DELETE ON ledger WHEN OLD.own_size IS NOT NULL
+BEGIN
+  DELETE FROM value WHERE place = OLD.place;
+END;
+)";
+
 // From version 2, which kept fewer totals and used them nowhere.
 constexpr const char* kFrom2 = R"(
 ALTER TABLE queue DROP COLUMN past_completed;
@@ -175,6 +193,9 @@ DROP INDEX ledger_alone;
 DROP INDEX ledger_due;
 CREATE INDEX ledger_due ON ledger (qid, due) WHERE watched = 1 AND due IS NOT NULL;
 )";
+
+// From version 4, which kept every value in its record.
+constexpr const char* kFrom4 = "ALTER TABLE ledger ADD COLUMN own_size INTEGER;";
 
 std::string random_uuid() {
   std::array<std::uint8_t, 16> bytes{};
@@ -209,13 +230,15 @@ Content inspect(Connection& db) {
 }
 
 void upgrade_schema(Connection& db) {
-  if (one_number(db, "PRAGMA user_version") == 2)
-    db.script(std::string(kFrom2) + kTablesOfThePast + kGoneByNow);
-  db.script(kFrom3 + ("PRAGMA user_version=" + std::to_string(kVersion)));
+  const std::int64_t version = one_number(db, "PRAGMA user_version");
+  if (version < 3) db.script(std::string(kFrom2) + kTablesOfThePast + kGoneByNow);
+  if (version < 4) db.script(kFrom3);
+  db.script(std::string(kFrom4) + kTableOfValues +
+            "PRAGMA user_version=" + std::to_string(kVersion));
 }
 
 void create_schema(Connection& db, ZoneClock& clock) {
-  db.script(std::string(kTables) + kTablesOfThePast);
+  db.script(std::string(kTables) + kTablesOfThePast + kTableOfValues);
   db.script("PRAGMA application_id=" + std::to_string(kApplication) +
             "; PRAGMA user_version=" + std::to_string(kVersion));
   const std::string uuid = random_uuid();

@@ -17,7 +17,8 @@ struct SqliteOptions {
   bool create = true;              // false: a missing database is not_found
   std::shared_ptr<Clock> clock{};  // shared with whoever moves it; null: the machine's
   Duration lock_wait{10'000};      // how long a write waits for its turn
-  std::string boot_id{};           // of the boot that this is; empty: what the machine says
+  bool as_it_is = false;           // opens also what has a second name, for doctor()
+  std::string boot_id{};  // of the boot that this is; empty: what the machine says; "?": not known
 };
 
 Result<std::unique_ptr<Store>> open_sqlite(const SqliteOptions& options);

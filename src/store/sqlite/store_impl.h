@@ -1,5 +1,5 @@
 // The seam on SQLite. Its parts are in log.cpp, ledger.cpp, feed.cpp, queues.cpp, rows.cpp,
-// retention.cpp, past.cpp, membership.cpp and doctor.cpp.
+// retention.cpp, past.cpp, verify.cpp, membership.cpp and doctor.cpp.
 #pragma once
 
 #include <chrono>
@@ -32,6 +32,7 @@ class SqliteStore final : public Store {
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
 
+  Result<Verified> verify(Depth depth, const std::string& after) override;
   Result<Examination> examine(const DoctorOptions& options) override;
 
   std::string uuid() override { return database_->uuid(); }
@@ -63,9 +64,9 @@ class SqliteStore final : public Store {
 
 // One answer per item; what fails alone fails for itself. The records are encoded before the lock is
 // taken.
-std::vector<std::string> encode_all(std::span<const Swap> items);
+std::vector<PackedRecord> encode_all(std::span<const Swap> items);
 std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
-                                      std::span<const std::string> encoded);
+                                      std::span<const PackedRecord> encoded);
 
 // What retention takes in one transaction, for the audit; written by save().
 class PastBook {

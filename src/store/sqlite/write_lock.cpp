@@ -107,10 +107,10 @@ void WriteLock::Held::release(bool tell) {
   std::exchange(lock_, nullptr)->threads_.leave();
 }
 
-Result<WriteLock::Held> WriteLock::acquire(Duration wait) {
+Result<WriteLock::Held> WriteLock::acquire(Duration wait, File file) {
   const Moment until = steady_clock::now() + wait;
   if (!threads_.enter(until)) return took_too_long(wait);
-  if (auto locked = lock(until); !locked) {
+  if (auto locked = lock(until, file); !locked) {
     Error error = locked.error().code == Code::timed_out ? took_too_long(wait) : locked.error();
     threads_.leave();
     return error;
@@ -118,9 +118,11 @@ Result<WriteLock::Held> WriteLock::acquire(Duration wait) {
   return Held(*this);
 }
 
-Result<void> WriteLock::lock(Moment until) {
+Result<void> WriteLock::lock(Moment until, File file) {
   while (true) {
     if (!fd_) {
+      if (file == File::as_opened)
+        return Error{.code = Code::store_unusable, .message = file_ + " is not open"};
       auto opened = open_side_file(file_, database_);
       if (!opened) return opened.error();
       fd_ = std::move(*opened);
@@ -147,6 +149,7 @@ Result<void> WriteLock::lock(Moment until) {
                    .message = file_ + " cannot be locked (" + errno_text(failed) +
                               "): nothing was written; try again",
                    .retryable = true};
+    if (file == File::as_opened) return {};
 
     // Who deleted the file while we waited let others lock a new one of that name.
     struct stat held {};

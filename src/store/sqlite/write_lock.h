@@ -56,8 +56,10 @@ class WriteLock {
     WriteLock* lock_;
   };
 
+  // as_opened: the file that this process has open, whatever its name leads to now.
+  enum class File { as_named, as_opened };
   // Any thread. Waits that long at most; the error then names the process that holds the lock.
-  Result<Held> acquire(Duration wait);
+  Result<Held> acquire(Duration wait, File file = File::as_named);
   // Has the lock file open from now on, if it is there: another process sees by it that this one
   // keeps to the lock. Before any other thread comes.
   void show();
@@ -70,7 +72,7 @@ class WriteLock {
  private:
   using Moment = std::chrono::steady_clock::time_point;
 
-  Result<void> lock(Moment until);
+  Result<void> lock(Moment until, File file);
   bool pass_turnstile(Moment until);
   Error took_too_long(Duration wait) const;
 

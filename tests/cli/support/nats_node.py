@@ -38,8 +38,8 @@ class NatsNode:
     def url(self):
         return f"nats://127.0.0.1:{self.port}"
 
-    def start(self):
-        command = [PROGRAM, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", self.folder / "data"]
+    def start(self, *more):
+        command = [PROGRAM, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", self.folder / "data", *more]
         if self.monitor:
             command += ["-m", str(self.monitor)]
         with open(self.folder / "log", "ab") as log:

@@ -6,10 +6,12 @@ ONCE_TEST_NATS names a nats-server: then every test has a zone of its own there 
 
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -48,11 +50,23 @@ class OnceTest(unittest.TestCase):
         self.store = "once.db"  # that is used when nothing else is said
         if NATS:
             self.store = self.environment["ONCE_STORE"] = f"{NATS}/{self.folder.name}"
+            self.make_zone()
+
+    def make_zone(self):
+        """On a server, only commands that define something make a zone."""
+        self.ok("queue", "add", "first", "--topic", "first")
+        self.ok("queue", "remove", "first")
+
+    def leave_zone(self):
+        """From now on the test's store is one that nobody has made."""
+        if NATS:
+            self.environment["ONCE_STORE"] = self.store + "-none"
 
     def begin_anew(self):
         """An empty store in the place of the test's own."""
         if NATS:
             self.store = self.environment["ONCE_STORE"] = self.store + "-"
+            self.make_zone()
         for file in self.folder.glob("once.db*"):
             file.unlink()
 
@@ -96,12 +110,37 @@ class OnceTest(unittest.TestCase):
         self.assertEqual(answer.code, 0, answer.err)
         return answer
 
+    def drained(self, *arguments, **options):
+        """Of a worker until its queue is empty: 1 says that tasks ended dead or in doubt."""
+        answer = self.once(*arguments, **options)
+        self.assertIn(answer.code, (0, 1), answer.err)
+        return answer
+
     def refused(self, code, *arguments, **options):
         """It ends with `code` and one line on standard error, which is returned."""
         answer = self.once(*arguments, **options)
         self.assertEqual(answer.code, code, (answer.out, answer.err))
         self.assertRegex(answer.err, r"\Aonce: [^\n]+\n\Z")
         return answer.err
+
+    def terminal(self, *arguments, columns=80, **environment):
+        """What a command prints on a terminal of that width."""
+        parent, child = pty.openpty()
+        termios.tcsetwinsize(child, (50, columns))
+        process = self.start(*arguments, stdout=child, env={**self.environment, **environment})
+        os.close(child)
+        out = b""
+        while True:
+            try:
+                piece = os.read(parent, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            out += piece
+        os.close(parent)
+        self.assertEqual(0, process.wait(timeout=60))
+        return out.decode().replace("\r\n", "\n")
 
     def until(self, condition, what, seconds=30):
         deadline = time.monotonic() + seconds

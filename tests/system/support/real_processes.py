@@ -70,7 +70,7 @@ class SystemTest(OnceTest):
 
     def settle(self, *program, queue="q"):
         """Works until the queue is empty."""
-        return self.ok("work", queue, "-q", "--until-empty", "--", *(program or ["true"]))
+        return self.drained("work", queue, "-q", "--until-empty", "--", *(program or ["true"]))
 
     def story(self, task, queue="q"):
         queues = self.ok("inspect", task, "--json").line["queues"]
@@ -87,7 +87,8 @@ class SystemTest(OnceTest):
         self.until(lambda: self.status()["workers"] == count, f"{count} workers")
 
     def raw_result(self, task):
-        return base64.b64decode(self.story(task)["raw"])
+        story = self.story(task)
+        return story["result"].encode() if "text" in story else base64.b64decode(story["raw"])
 
     def read(self, name):
         """What a program left in the folder; empty: nothing yet."""

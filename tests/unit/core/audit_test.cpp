@@ -203,5 +203,61 @@ TEST(SequenceSet, TellsWhatIsMissing) {
   EXPECT_TRUE(Sequences{}.missing(0, 0).empty());
 }
 
+// --- What a store notes of a record outside of it -----------------------------------------------
+
+Noted noted_of(const Record& record) {
+  return {
+      .state = record.state, .member = record.member, .sequence = record.sequence, .revision = {9}};
+}
+
+TEST(Contradiction, AStoreThatNotesWhatTheRecordSaysHasNone) {
+  Record done = record(State::completed, {Ending::completed});
+  done.attempts[0].token = {9};
+  EXPECT_EQ(contradiction(done, noted_of(done)), "");
+  Noted of_no_entry = noted_of(done);
+  of_no_entry.sequence = {};
+  EXPECT_EQ(contradiction(done, of_no_entry), "");
+}
+
+TEST(Contradiction, EachThingThatIsNotedCountsByItself) {
+  Record done = record(State::completed, {Ending::completed});
+  done.attempts[0].token = {9};
+  done.member = {4};
+  const Digest other{.bytes = {1}};
+  Noted state = noted_of(done), member = state, sequence = state, revision = state, digest = state;
+  state.state = State::dead;
+  member.member = {5};
+  sequence.sequence = {8};
+  revision.revision = {8};
+  digest.digest = &other;
+  EXPECT_EQ(contradiction(done, state),
+            "its record says that it is completed, and the ledger's own column dead");
+  EXPECT_NE(contradiction(done, member), "");
+  EXPECT_EQ(contradiction(done, sequence), "its record is about #7 and is filed under #8");
+  EXPECT_NE(contradiction(done, revision), "");
+  EXPECT_NE(contradiction(done, digest), "");
+}
+
+TEST(Contradiction, AStageSaysWhatIsStillThere) {
+  EXPECT_EQ(contradiction(Stage::whole, true, true), "");
+  EXPECT_EQ(contradiction(Stage::body_retired, false, true), "");
+  EXPECT_EQ(contradiction(Stage::records_dropped, false, false), "");
+  EXPECT_NE(contradiction(Stage::whole, false, true), "");
+  EXPECT_NE(contradiction(Stage::body_retired, true, true), "");
+  EXPECT_NE(contradiction(Stage::records_dropped, true, false), "");
+  EXPECT_NE(contradiction(Stage::records_dropped, false, true), "");
+  EXPECT_NE(contradiction(static_cast<Stage>(3), false, false), "");
+}
+
+TEST(Contradiction, TotalsAddUp) {
+  Totals totals = counted(record(State::completed, {Ending::failed, Ending::completed})).totals;
+  EXPECT_EQ(contradiction(totals), "");
+  ++totals.published;
+  EXPECT_EQ(contradiction(totals), "2 tasks, of which 1 are in a state");
+  --totals.published;
+  totals.reruns[0] = 3;
+  EXPECT_EQ(contradiction(totals), "3 re-runs in 2 attempts");
+}
+
 }  // namespace
 }  // namespace once::core

@@ -222,18 +222,48 @@ TEST(Renew, NeverGoesBeyondTheTimeout) {
 TEST(Complete, RecordsTheResultAndEndsTheStory) {
   Stored holds = stored(running(2));
   holds.record.error = "no paper";
-  const Decision made =
-      ask(holds, Complete{.nonce = kAna, .result = Body::bytes("page 1"), .result_cut = true});
+  const Decision made = ask(holds, Complete{.nonce = kAna, .result = Body::bytes("page 1")});
   EXPECT_EQ(made.verdict, Verdict::completed);
   Record expected = running(2);
   expected.state = State::completed;
   expected.since = kWallNow;
   expected.result = Body::bytes("page 1");
-  expected.result_cut = true;
   expected.attempts[1].token = Token{kRevision.value};
   expected.attempts[1].ending = Ending::completed;
   expected.attempts[1].ended_at = kWallNow;
   EXPECT_EQ(written(made), expected);
+}
+
+Policy with_limit(std::uint64_t limit) {
+  Policy rules = policy();
+  rules.max_result = limit;
+  return rules;
+}
+
+TEST(Complete, OfAResultAboveTheLimitIsDeadAndSaysWhyAndKeepsNoPartOfIt) {
+  const std::string why =
+      "it completed, but its result of 6 bytes is above the queue's limit of 5 (--max-result) and "
+      "was not kept";
+  const Complete commands[] = {{.nonce = kAna, .result = Body::bytes("page 1")},
+                               {.nonce = kAna, .oversize = 6}};
+  for (const Complete& complete : commands) {
+    const Stored holds = stored(running());
+    const Decision made = decide_on(holds, complete, with_limit(5), after(seconds(5)));
+    EXPECT_EQ(made.verdict, Verdict::dead);
+    const Record next = written(made);
+    EXPECT_EQ(next.state, State::dead);
+    EXPECT_EQ(next.reason, "its result is too large");
+    EXPECT_EQ(next.error, why);
+    EXPECT_EQ(next.attempts.back().ending, Ending::dead);
+    EXPECT_FALSE(next.in_doubt);
+    EXPECT_EQ(next.result, std::nullopt);
+    EXPECT_EQ(decide_on(stored(next), complete, with_limit(5), after(seconds(5))).verdict,
+              Verdict::already_done)
+        << "a repeated write finds itself";
+  }
+  const Complete whole{.nonce = kAna, .result = Body::bytes("page 1")};
+  EXPECT_EQ(decide_on(stored(running()), whole, with_limit(6), after(seconds(5))).verdict,
+            Verdict::completed);
 }
 
 TEST(Complete, KeepsTheDoubtOfEarlierAttempts) {
@@ -452,6 +482,24 @@ TEST(SetAside, IsARecordWithoutAnAttempt) {
                                      .reason = "duplicate of #3",
                                      .since = kWallNow}));
   }
+}
+
+TEST(SetAside, HoldsATaskWhoseRecordWasLostUntilAPersonDecides) {
+  const SetAside aside{.sequence = kSequence,
+                       .digest = kDigest,
+                       .state = State::in_doubt,
+                       .reason = "its record is gone"};
+  const Decision made = decide(nullptr, aside, policy(), after(seconds(5)));
+  EXPECT_EQ(made.verdict, Verdict::doubted);
+  const Record held = written(made);
+  EXPECT_EQ(held.state, State::in_doubt);
+  EXPECT_TRUE(held.in_doubt);
+  EXPECT_EQ(held.claims, 0U);
+  EXPECT_EQ(held.reason, "its record is gone");
+  const Stored stored{.record = held, .revision = Revision{5}};
+  EXPECT_EQ(decide(&stored, claim(), policy(), after(seconds(9))).verdict,
+            Verdict::awaits_decision);
+  EXPECT_EQ(decide(&stored, aside, policy(), after(seconds(9))).verdict, Verdict::already_done);
 }
 
 TEST(SetAside, KeepsTheReasonShort) {

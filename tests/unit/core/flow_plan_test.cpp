@@ -311,5 +311,25 @@ TEST(FlowRetry, WhatNoStepDidIsNotMended) {
   EXPECT_NE(voided.error().message.find("no value at steps.a.id"), std::string::npos);
 }
 
+// The fact of a step's try says failed; whether another try can follow, its task's record says.
+TEST(FlowRetry, ATaskThatIsOverRunsAgainOnlyIfItIsDead) {
+  const auto why = [](State state, std::uint32_t claims, std::uint32_t n, bool cut = false) {
+    return why_never_again({.state = state, .claims = claims, .result_cut = cut, .reason = "r"}, n);
+  };
+  EXPECT_EQ(why(State::dead, 1, 1), "");
+  EXPECT_EQ(why(State::running, 1, 1), "") << "it will say how it ended";
+  EXPECT_EQ(why(State::in_doubt, 1, 1), "") << "a person will";
+  EXPECT_EQ(why(State::completed, 2, 1), "") << "it completed in a later try";
+  EXPECT_EQ(why(State::completed, 1, 1),
+            "its task is completed, and a completed task never runs again");
+  EXPECT_EQ(
+      why(State::completed, 1, 1, true),
+      "its task is completed, and a completed task never runs again; its output was too large "
+      "to be kept");
+  EXPECT_EQ(why(State::completed, 1, 2), why(State::completed, 1, 1)) << "said before";
+  EXPECT_EQ(why(State::duplicate, 0, 0), "its task was set aside: r");
+  EXPECT_EQ(why(State::cancelled, 1, 1), "its task was cancelled by hand");
+}
+
 }  // namespace
 }  // namespace once::core

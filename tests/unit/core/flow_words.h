@@ -154,7 +154,7 @@ inline RunState folded(const std::vector<FlowEvent>& events) {
 
 inline const Judge& judge() {
   static const Judge by_word{.of = [](const RunState&) {
-    return [](const FlowStep& step) { return step.skip_if == "yes"; };
+    return [](const FlowStep& step, const Judge::Unreached&) { return step.skip_if == "yes"; };
   }};
   return by_word;
 }

@@ -240,6 +240,8 @@ TEST(Names, Queue) {
        false},
       {"most running", with([](Queue& q) { q.max_running = 1024; }), true},
       {"more running", with([](Queue& q) { q.max_running = 1025; }), false},
+      {"largest result", with([](Queue& q) { q.max_result = 256 << 20; }), true},
+      {"larger result", with([](Queue& q) { q.max_result = (256 << 20) + 1; }), false},
       {"running below zero", with([](Queue& q) { q.max_running = -1; }), false},
       {"the widest window", with([](Queue& q) { q.window = 10'000; }), true},
       {"a wider window", with([](Queue& q) { q.window = 10'001; }), false},

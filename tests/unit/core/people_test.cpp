@@ -427,6 +427,55 @@ TEST(Story, OfOlderAttemptsOnlyTheBeginningOfTheErrorIsKept) {
         << i;
 }
 
+TEST(Story, EveryCommandThatEndsAnAttemptLeavesItsLog) {
+  const std::string log = "cannot reach the printer\n";
+  Record probing = running();
+  probing.attempts.back().probing = true;
+  const std::pair<Record, Command> rows[] = {
+      {running(), Complete{.nonce = kAna, .log = log}},
+      {running(), Fail{.nonce = kAna, .log = log}},
+      {running(), Fail{.nonce = kAna, .final = true, .log = log}},
+      {running(), Doubt{.nonce = kAna, .log = log}},
+      {running(), Release{.nonce = kAna, .started = true, .log = log}},
+      {running(), Release{.nonce = kAna, .log = log}},
+      {probing, Probed{.nonce = kAna, .log = log}},
+  };
+  for (const auto& [record, command] : rows) {
+    SCOPED_TRACE(command.index());
+    EXPECT_EQ(written(ask(stored(record), command)).attempts.back().log, log);
+  }
+}
+
+TEST(Story, OfALogTheEndIsKeptFromTheBeginningOfACharacter) {
+  const std::string end(kLogKept - 1, 'z');
+  const std::pair<std::string, std::string> rows[] = {
+      {end + "y", end + "y"},
+      {"x" + end + "y", end + "y"},
+      {"é" + end, end},
+      {"a€" + end, end},
+  };
+  for (const auto& [given, kept] : rows) {
+    const Fail failed{.nonce = kAna, .log = given};
+    EXPECT_EQ(written(ask(stored(running()), failed)).attempts.back().log, kept);
+  }
+}
+
+TEST(Story, TheOldestLogsGoFirst) {
+  Policy rules = policy();
+  rules.attempts = 1000;
+  Record record = running();
+  const auto of = [](std::size_t i) {
+    return std::string(kLogKept, static_cast<char>('a' + static_cast<int>(i)));
+  };
+  for (std::size_t i = 0; i < 10; ++i) {
+    const Fail failed{.nonce = record.nonce, .retry_in = ms(0), .log = of(i)};
+    record = written(decide_on(stored(record), failed, rules, after(ms(0))));
+    record = written(decide_on(stored(record), claim(), rules, after(ms(0))));
+  }
+  ASSERT_EQ(record.attempts.size(), 11U);
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(record.attempts[i].log, i < 6 ? "" : of(i)) << i;
+}
+
 TEST(Deed, EveryActHasItsName) {
   const std::pair<Deed::Act, const char*> rows[] = {
       {Deed::Act::retried, "retried"},

@@ -18,7 +18,7 @@ constexpr const char* kTable = R"(
  none          | step_begun -> running | step_begun -> running| step_begun -> running| step_begun -> running | step_refused             | already_done             | step_refused
  begun now     | already_done          | already_done        | already_done          | already_done          | step_recorded -> running | step_recorded -> running | doubted -> in_doubt
  cut off       | step_begun -> running | doubted -> in_doubt | step_in_doubt         | step_begun -> running | step_recorded -> running | step_recorded -> running | doubted -> in_doubt
- to run again  | step_begun -> running | step_begun -> running| step_begun -> running| step_begun -> running | step_refused             | step_recorded -> running | step_refused
+ to run again  | step_begun -> running | step_begun -> running| step_begun -> running| step_begun -> running | step_refused             | already_done             | step_refused
  done          | step_remembered       | step_remembered     | step_remembered       | step_remembered       | already_done             | step_refused             | step_refused
  done now      | step_remembered       | step_remembered     | step_remembered       | step_remembered       | already_done             | step_refused             | step_refused
 )";
@@ -48,9 +48,11 @@ StepBegin begin_asked(const Nonce& by = kAna) {
   return {.nonce = by, .name = "push", .policy = InDoubt::probe, .asked = true};
 }
 StepEnd end(const Nonce& by = kAna) {
-  return {.nonce = by, .name = "push", .result = Body::bytes("4b7df1e"), .result_cut = true};
+  return {.nonce = by, .name = "push", .result = Body::bytes("4b7df1e")};
 }
-StepFail fail_step(const Nonce& by = kAna) { return {.nonce = by, .name = "push"}; }
+StepFail fail_step(const Nonce& by = kAna) {
+  return {.nonce = by, .name = "push", .error = "exit 3"};
+}
 StepHold hold_step(const Nonce& by = kAna) {
   return {.nonce = by, .name = "push", .by = "ana", .why = "the remote is down"};
 }
@@ -186,9 +188,42 @@ TEST(Steps, AnEndRemembersTheResult) {
   expected.state = Step::State::done;
   expected.ended_at = kWallNow;
   expected.result = Body::bytes("4b7df1e");
-  expected.result_cut = true;
   EXPECT_EQ(next.steps.at(1), expected);
   expect_only_steps_changed(before, next);
+}
+
+// It happened, so that nobody may run it again by himself, whatever its policy is.
+TEST(Steps, AnEndWithAResultAboveTheLimitIsHeldAndSaysWhy) {
+  Policy rules = policy();
+  rules.max_result = 6;
+  for (const InDoubt step_policy : {InDoubt::retry, InDoubt::hold, InDoubt::probe}) {
+    const Record before = attempt_with({begun("push", 2, step_policy)});
+    const Decision made = decide_on(stored(before), end(), rules, after(seconds(5)));
+    EXPECT_EQ(made.verdict, Verdict::doubted);
+    const Record next = written(made);
+    EXPECT_EQ(next.state, State::in_doubt);
+    EXPECT_EQ(next.reason,
+              "step 'push' happened, but its result of 7 bytes is above the queue's limit of 6 "
+              "(--max-result) and was not kept");
+    EXPECT_EQ(next.steps.at(1).state, Step::State::begun);
+    EXPECT_EQ(next.steps.at(1).result, Body());
+    EXPECT_EQ(next.attempts.back().ending, Ending::unknown);
+  }
+}
+
+TEST(Steps, TheResultsOfAllStepsTogetherAreBounded) {
+  Policy rules = policy();
+  rules.max_result = 7;
+  Record before = attempt_with({begun("push", 2)});
+  before.steps.at(0).result = Body::bytes(std::string(kResultsTogether * 7 - 7, 'x'));
+  StepEnd whole = end();
+  EXPECT_EQ(decide_on(stored(before), whole, rules, after(seconds(5))).verdict,
+            Verdict::step_recorded);
+  before.steps.at(0).result = Body::bytes(std::string(kResultsTogether * 7 - 6, 'x'));
+  const Decision made = decide_on(stored(before), whole, rules, after(seconds(5)));
+  EXPECT_EQ(made.verdict, Verdict::doubted);
+  EXPECT_NE(written(made).reason.find("113 bytes together, above 16 times the queue's limit of 7"),
+            std::string::npos);
 }
 
 // Its probe said that it happened in the attempt before.
@@ -202,11 +237,46 @@ TEST(Steps, AnEndOfOneThatWasCutOffIsOfThisAttemptAndTheStorySaysSo) {
       before, next, {{.act = Deed::Act::happened, .at = kWallNow, .by = "ana", .step = "push"}});
 }
 
-TEST(Steps, AFailureLeavesNothingBehind) {
+TEST(Steps, AFailureIsKeptWithItsErrorAndTheStepRunsAgain) {
   const Record before = attempt_with({begun("push", 2), done("tell")});
   const Record next = written(ask(stored(before), fail_step()));
-  EXPECT_EQ(next.steps, (std::vector<Step>{done("write"), done("tell")}));
+  Step failed = begun("push", 2);
+  failed.state = Step::State::again;
+  failed.ended_at = kWallNow;
+  failed.failed = 2;
+  failed.error = "exit 3";
+  EXPECT_EQ(next.steps, (std::vector<Step>{done("write"), failed, done("tell")}));
   expect_only_steps_changed(before, next);
+
+  const Record again = written(ask(stored(next), begin()));
+  EXPECT_EQ(again.steps.at(1).state, Step::State::begun);
+  EXPECT_EQ(again.steps.at(1).runs, failed.runs + 1);
+  EXPECT_EQ(again.steps.at(1).error, "exit 3") << "the trace of the failed try stays";
+}
+
+TEST(Steps, OneThatBeganAgainAfterItsFailureAndThatAPersonHasRunAgainIsNoTrace) {
+  const Record failed = written(ask(stored(attempt_with({begun("push", 2)})), fail_step()));
+  const Record began = written(ask(stored(failed), begin(InDoubt::hold)));
+  const Record held = written(ask(stored(began), hold_step()));
+  const Order retry{.nonce = kBen, .claims = held.claims, .by = "cleo"};
+  const Record ordered = written(ask(stored(held), Retry{retry}));
+  ASSERT_EQ(ordered.steps.back().state, Step::State::again);
+  Record full = attempt_with({ordered.steps.back()});
+  while (full.steps.size() < kMostSteps)
+    full.steps.push_back(done(std::to_string(full.steps.size())));
+  StepBegin other = begin();
+  other.name = "other";
+  EXPECT_EQ(ask(stored(full), other).verdict, Verdict::step_refused) << "it makes no room";
+}
+
+TEST(Steps, TracesOfFailuresMakeRoomForNewSteps) {
+  Record full = attempt_with({});
+  while (full.steps.size() < kMostSteps)
+    full.steps.push_back(done(std::to_string(full.steps.size())));
+  EXPECT_EQ(ask(stored(full), begin()).verdict, Verdict::step_refused);
+  full.steps[7].state = Step::State::again;
+  full.steps[7].failed = full.steps[7].attempt;
+  EXPECT_EQ(written(ask(stored(full), begin())).steps.size(), kMostSteps);
 }
 
 TEST(Steps, HoldingEndsTheAttemptAndSaysWhy) {
@@ -253,7 +323,7 @@ constexpr const char* kAskedToStop = R"(
  none          | asked_to_stop   | asked_to_stop          | asked_to_stop   | asked_to_stop   | step_refused             | already_done             | step_refused
  begun now     | already_done    | already_done           | already_done    | already_done    | step_recorded -> running | step_recorded -> running | cancelled -> cancelled
  cut off       | asked_to_stop   | cancelled -> cancelled | step_in_doubt   | asked_to_stop   | step_recorded -> running | step_recorded -> running | cancelled -> cancelled
- to run again  | asked_to_stop   | asked_to_stop          | asked_to_stop   | asked_to_stop   | step_refused             | step_recorded -> running | step_refused
+ to run again  | asked_to_stop   | asked_to_stop          | asked_to_stop   | asked_to_stop   | step_refused             | already_done             | step_refused
  done          | step_remembered | step_remembered        | step_remembered | step_remembered | already_done             | step_refused             | step_refused
  done now      | step_remembered | step_remembered        | step_remembered | step_remembered | already_done             | step_refused             | step_refused
 )";

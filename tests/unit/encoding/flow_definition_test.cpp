@@ -674,5 +674,40 @@ TEST(FlowSchema, KnowsTheFieldsThatTheParserKnows) {
   }
 }
 
+// Version 0.1 refused a definition with a field that it did not know, and knew no "key_format". So the
+// field must be there where it would compute another key, and nowhere else.
+TEST(FlowKeyFormat, IsKeptOnlyWhereVersion01MustRefuse) {
+  const auto kept = [](std::string_view more, KeyFormat format) {
+    const auto parsed = parse_definition(R"({"name":"n",)" + std::string(more) +
+                                         R"("steps":[{"id":"a","task":"t"}]})");
+    return with_key_format(parsed.value(), format).canonical;
+  };
+  const std::string rest = R"("name":"n","steps":[{"id":"a","task":"t"}]})";
+  const std::string keyed = R"({"idempotency_key":"a",)";
+  EXPECT_EQ(kept(R"("idempotency_key":"a",)", KeyFormat::plain),
+            keyed + R"("key_format":"plain",)" + rest);
+  EXPECT_EQ(kept(R"("idempotency_key":"a",)", KeyFormat::escaped), keyed + rest);
+  EXPECT_EQ(kept(R"("idempotency_key":"a","key_format":"escaped",)", KeyFormat::escaped),
+            keyed + rest);
+  EXPECT_EQ(kept("", KeyFormat::plain), "{" + rest) << "without a template there is no format";
+  EXPECT_EQ(parse_kept(keyed + rest)->definition.key_format, KeyFormat::escaped);
+  EXPECT_EQ(parse_kept(keyed + R"("key_format":"plain",)" + rest)->definition.key_format,
+            KeyFormat::plain);
+}
+
+TEST(FlowKeyFormat, IsAWordAndNeedsAKey) {
+  const auto wrong = [](std::string_view more) {
+    return parse_definition(R"({"name":"n",)" + std::string(more) +
+                            R"("steps":[{"id":"a","task":"t"}]})")
+        .error()
+        .message;
+  };
+  EXPECT_NE(
+      wrong(R"("idempotency_key":"a","key_format":"plane",)").find("\"plain\" or \"escaped\""),
+      std::string::npos);
+  EXPECT_NE(wrong(R"("key_format":"plain",)").find("needs an \"idempotency_key\""),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace once::encoding

@@ -41,6 +41,11 @@ FlowEvent ended(const std::string& words, std::string value, std::string error) 
   return event;
 }
 
+FlowEvent by_name(FlowEvent signal) {
+  signal.by_name = true;
+  return signal;
+}
+
 const std::vector<std::pair<FlowEvent, std::string>>& examples_of_all() {
   static const std::vector<std::pair<FlowEvent, std::string>> all{
       {started(),
@@ -58,6 +63,8 @@ const std::vector<std::pair<FlowEvent, std::string>>& examples_of_all() {
       {with_large_output(),
        R"({"n":1,"outcome":"completed","output_in":{"key":"","queue":"pay","sequence":17},"run":"r","step":"charge"})"},
       {event_from("signal paid tx.9"), R"({"body":"paid tx.9","run":"r","signal":"paid"})"},
+      {by_name(event_from("signal paid tx.9")),
+       R"({"body":"paid tx.9","id":"tx.9","run":"r","signal":"paid"})"},
       {event_from("rate_retry charge 2"), R"({"n":2,"run":"r","step":"charge"})"},
       {event_from("admit 4"), R"({"n":4,"run":"r"})"},
       {event_from("timer cool 1"), R"({"n":1,"run":"r","step":"cool"})"},

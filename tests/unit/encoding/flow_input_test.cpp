@@ -26,6 +26,8 @@ core::RunState state() {
   return folded(events);
 }
 
+const core::Judge::Unreached kAllReached = [](std::string_view) { return false; };
+
 TEST(FlowPaths, BeginSomewhere) {
   using Root = FlowPath::Root;
   struct Case {
@@ -85,18 +87,18 @@ TEST(FlowInput, Mappings) {
   for (const auto& row : core::examples::rows_of(kTable)) {
     core::FlowStep step;
     step.input = row[0];
-    const auto given = task_input(step, state());
+    const auto given = task_input(step, state(), kAllReached);
     EXPECT_EQ(given ? *given : "error: " + given.error().message, row[1]) << row[0];
     core::FlowDefinition definition;
     definition.output = row[0];
-    const auto output = run_output(definition, state());
+    const auto output = run_output(definition, state(), kAllReached);
     EXPECT_EQ(output ? *output : "error: " + output.error().message, row[1]) << row[0];
   }
 }
 
 TEST(FlowInput, WithoutAMappingItIsTheRunsInput) {
-  EXPECT_EQ(task_input({}, state()).value(), state().input);
-  EXPECT_EQ(run_output({}, state()).value(), "null");
+  EXPECT_EQ(task_input({}, state(), kAllReached).value(), state().input);
+  EXPECT_EQ(run_output({}, state(), kAllReached).value(), "null");
 }
 
 TEST(FlowInput, WhatWouldBeTooDeepIsRefused) {
@@ -106,9 +108,9 @@ TEST(FlowInput, WhatWouldBeTooDeepIsRefused) {
   for (int i = 0; i < 512; ++i) deep.input += ']';
   core::FlowStep step;
   step.input = R"("input")";
-  EXPECT_TRUE(task_input(step, deep));
+  EXPECT_TRUE(task_input(step, deep, kAllReached));
   step.input = R"({"x":"input"})";
-  EXPECT_FALSE(task_input(step, deep));
+  EXPECT_FALSE(task_input(step, deep, kAllReached));
 }
 
 TEST(FlowConditions, Hold) {
@@ -142,7 +144,7 @@ TEST(FlowConditions, Hold) {
     const core::RunState looked_at = state();
     core::FlowStep step;
     step.skip_if = row[0];
-    EXPECT_EQ(judge().of(looked_at)(step), row[1] == "yes") << row[0];
+    EXPECT_EQ(judge().of(looked_at)(step, kAllReached), row[1] == "yes") << row[0];
   }
 }
 
@@ -154,7 +156,7 @@ std::clock_t time_to_judge(std::size_t steps, const core::RunState& looked_at) {
   for (int round = 0; round < 5; ++round) {
     const std::clock_t begin = std::clock();
     const auto skips = judge().of(looked_at);
-    for (std::size_t i = 0; i < steps; ++i) EXPECT_FALSE(skips(step));
+    for (std::size_t i = 0; i < steps; ++i) EXPECT_FALSE(skips(step, kAllReached));
     least = std::min(least, std::clock() - begin);
   }
   return least;
@@ -186,14 +188,34 @@ TEST(FlowConditions, TellWhetherAHandlerHadSomethingToDo) {
   EXPECT_EQ(status("started, charge failed 1, refund completed 1"), StepStatus::active);
 }
 
+// `charge` failed and `refund` handled it, so `mail` was not reached, and `sorry` had nothing to handle.
+TEST(FlowInput, TheOutputOfAStepThatWasNotReachedIsMissing) {
+  const auto parsed = parse_definition(R"({"name":"n","output":"steps.mail","steps":[
+      {"id":"charge","task":"t","on_failure":"refund"}, {"id":"refund","task":"t"},
+      {"id":"mail","task":"t","depends_on":["charge"],"on_failure":"sorry"},
+      {"id":"sorry","task":"t"},
+      {"id":"end","task":"t","depends_on":["sorry"],
+       "input":{"mail":{"path":"steps.mail","default":"not sent"}},
+       "skip_if":{"path":"steps.mail","exists":true}}]})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const core::FlowDefinition& definition = parsed->definition;
+  auto facts = events_from("started, charge failed 1, refund completed 1");
+  for (core::FlowEvent& fact : facts) fact.value = "null";
+  const core::RunState now = folded(facts);
+  const auto end = core::index_of(definition, "end").value();
+  EXPECT_EQ(core::stand(definition, now, judge()).steps[end].status, StepStatus::active);
+  const auto unreached = unreached_in(definition, now);
+  EXPECT_EQ(task_input(definition.steps[end], now, unreached).value(), R"({"mail":"not sent"})");
+  EXPECT_EQ(run_output(definition, now, unreached).error().message, "no value at steps.mail");
+}
+
 Body input(std::string_view json) { return Body::json(json).value(); }
 
 TEST(FlowKeys, AreTakenFromTheInput) {
   core::FlowDefinition definition;
   definition.name = "payment";
   definition.key = "{order.id}:{attempt}";
-  EXPECT_EQ(run_key(definition, input(R"({"order":{"id":"o 1"},"attempt":2})")).value(),
-            "o%201:=2");
+  EXPECT_EQ(run_key(definition, input(R"({"order":{"id":"o 1"},"attempt":2})")).value(), "o 1:2");
   const auto missing = run_key(definition, input(R"({"order":{"id":"o-1"}})"));
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Code::invalid_input);
@@ -205,8 +227,10 @@ TEST(FlowKeys, AreTakenFromTheInput) {
             "no key: there is null, not a string, number, true or false, at a in the input, which "
             "the key of workflow 'payment' needs; nothing was started");
   EXPECT_EQ(run_key(definition, input(R"({"a":""})")).error().message,
-            "no key: every value of the key of workflow 'payment' is empty for this run; nothing "
-            "was started");
+            "no key: there is an empty string at a in the input, which the key of workflow "
+            "'payment' needs; nothing was started");
+  definition.key_format = KeyFormat::escaped;
+  EXPECT_EQ(run_key(definition, input(R"({"a":17})")).value(), "=17") << "as version 0.1 has it";
 }
 
 TEST(FlowKeys, WithoutATemplateAreTheContent) {

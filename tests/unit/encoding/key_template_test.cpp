@@ -12,8 +12,12 @@ namespace {
 
 using Headers = std::map<std::string, std::string>;
 
-std::string key_of(std::string_view text, std::string_view body, const Headers& headers = {}) {
-  const auto parsed = KeyTemplate::parse(text);
+constexpr KeyRules kEscaped{.format = KeyFormat::escaped};
+constexpr KeyRules kPlain{.format = KeyFormat::plain};
+
+std::string key_of(std::string_view text, std::string_view body, const Headers& headers = {},
+                   KeyRules rules = kEscaped) {
+  const auto parsed = KeyTemplate::parse(text, {}, rules);
   if (!parsed) return "refused: " + parsed.error().message;
   const auto key = parsed->key("task/1", "orders.created", Body::json(body).value(), headers);
   if (key) return *key;
@@ -22,7 +26,7 @@ std::string key_of(std::string_view text, std::string_view body, const Headers& 
 }
 
 TEST(KeyTemplate, EmptyTextIsTheId) {
-  const auto parsed = KeyTemplate::parse("");
+  const auto parsed = KeyTemplate::parse("", {}, kEscaped);
   ASSERT_TRUE(parsed);
   EXPECT_TRUE(parsed->is_id());
   EXPECT_EQ(*parsed->key("any id: ü%", "t", Body(), {}), "any id: ü%");
@@ -138,7 +142,7 @@ TEST(KeyTemplate, DifferentValuesNeverGiveTheSameKey) {
   };
   std::mt19937_64 random(42);
   for (const std::string_view text : kTemplates) {
-    const auto parsed = KeyTemplate::parse(text);
+    const auto parsed = KeyTemplate::parse(text, {}, kEscaped);
     ASSERT_TRUE(parsed) << text << ": " << parsed.error().message;
     const bool three = text.find("{c}") != std::string_view::npos;
     std::map<std::string, std::string> values_of;
@@ -158,11 +162,81 @@ TEST(KeyTemplate, DifferentValuesNeverGiveTheSameKey) {
   }
 }
 
+TEST(PlainKeys, ReadAsPeopleWriteThem) {
+  constexpr std::string_view kBody =
+      R"({"id":17,"text":"17","name":"a b/ü","half":0.50,"big":1e21,"yes":true,"date":"2026-03-01"})";
+  constexpr std::pair<std::string_view, std::string_view> kCases[] = {
+      {"order-{id}", "order-17"},
+      {"order-{text}", "order-17"},
+      {"{name}", "a b/ü"},
+      {"{half}", "0.5"},
+      {"{big}", "1e+21"},
+      {"{yes}:{$topic}", "true:orders.created"},
+      {"{date}-{id}", "2026-03-01-17"},
+      {"header:Tenant", "acme inc"},
+      {"{id}2{text}", "17217"},
+      {R"(\{{id}\})", "{17}"},
+  };
+  for (const auto& [text, key] : kCases)
+    EXPECT_EQ(key_of(text, kBody, {{"Tenant", "acme inc"}}, kPlain), key) << text;
+}
+
+TEST(PlainKeys, AMissingNullOrEmptyValueIsNoKey) {
+  constexpr std::string_view kBody = R"({"n":null,"e":"","o":{},"l":[],"c":"a\u0001b","x":1})";
+  constexpr std::pair<std::string_view, std::string_view> kCases[] = {
+      {"{m.n}", "error: no key: there is nothing at m.n in the body, which the queue's key needs"},
+      {"x-{n}",
+       "error: no key: there is null, not a string, number, true or false, at n in the body, which "
+       "the queue's key needs"},
+      {"{x}:{e}",
+       "error: no key: there is an empty string at e in the body, which the queue's key needs"},
+      {"{o}",
+       "error: no key: there is an object, not a string, number, true or false, at o in the body, "
+       "which the queue's key needs"},
+      {"{l}",
+       "error: no key: there is an array, not a string, number, true or false, at l in the body, "
+       "which the queue's key needs"},
+      {"header:H",
+       "error: no key: there is an empty string at the header H, which the queue's key needs"},
+      {"{c}", "error: no key: key 'a?b' has a control character"},
+  };
+  for (const auto& [text, message] : kCases)
+    EXPECT_EQ(key_of(text, kBody, {{"H", ""}}, kPlain), message) << text;
+  const std::string longest = R"({"a":")" + std::string(1024, 'a') + R"("})";
+  EXPECT_EQ(key_of("{a}", longest, {}, kPlain).size(), 1024u);
+  EXPECT_NE(key_of("x{a}", longest, {}, kPlain).find("has 1025 bytes"), std::string::npos);
+}
+
+TEST(PlainKeys, TwoValuesNeedSomethingBetweenThem) {
+  EXPECT_NE(key_of("{a}{b}", R"({"a":1,"b":2})", {}, kPlain).find("put a character such as :"),
+            std::string::npos);
+}
+
+// Content that is compared tells of a clash; headers, ids and SameKey::ignore would hide it.
+TEST(PlainKeys, AClashIsPossibleOnlyWhereItIsTold) {
+  EXPECT_EQ(key_of("{a}-{b}", R"({"a":"x-y","b":"z"})", {}, kPlain), "x-y-z");
+  EXPECT_EQ(key_of("{a}-{b}", R"({"a":"x","b":"y-z"})", {}, kPlain), "x-y-z");
+  constexpr KeyRules kIgnore{.format = KeyFormat::plain, .content_counts = false};
+  EXPECT_EQ(
+      key_of("{a}-{b}", R"({"a":"x-y","b":"z"})", {}, kIgnore),
+      "error: no key: the value at a in the body runs into \"-\", which separates it from the "
+      "next in the queue's key; other values would silently give the same key");
+  EXPECT_EQ(key_of("{a}-{b}", R"({"a":"x","b":"y-z"})", {}, kIgnore), "x-y-z");
+  EXPECT_NE(key_of("{header:A}-{header:B}", "{}", {{"A", "x-y"}, {"B", "z"}}, kPlain)
+                .find("the header A runs into"),
+            std::string::npos);
+  EXPECT_NE(key_of("{a}aa{$id}", R"({"a":"xa"})", {}, kPlain).find("runs into"), std::string::npos)
+      << "xa-aa and x-aa-a begin alike";
+  EXPECT_EQ(key_of("{a}-", R"({"a":"x-y"})", {}, kIgnore), "x-y-") << "one value is no clash";
+}
+
 TEST(KeyTemplate, AKeyWithOneValueFollowsFromThatValue) {
-  const auto key_of_value = [](std::string_view text, std::string_view value) {
-    return KeyTemplate::parse(text)->key_of(value).value_or("none");
+  const auto key_of_value = [](std::string_view text, std::string_view value,
+                               KeyRules rules = kEscaped) {
+    return KeyTemplate::parse(text, {}, rules)->key_of(value).value_or("none");
   };
   EXPECT_EQ(key_of_value("header:Order", "a b"), "a%20b");
+  EXPECT_EQ(key_of_value("header:Order", "a b", kPlain), "a b");
   EXPECT_EQ(key_of_value("order-{id}", "7"), "order-7");
   EXPECT_EQ(key_of_value("{tenant}:{id}", "7"), "none");
   EXPECT_EQ(key_of_value("", "7"), "none");

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "encoding/json.h"
 #include "encoding/record_codec.h"
 #include "once/json.h"
 
@@ -13,6 +14,7 @@ Queue full() {
   return {.name = "ocr",
           .topic = "documents.*.new",
           .key = "{documentId}:\"ü\"",
+          .key_format = KeyFormat::escaped,
           .lease = Duration{45'000},
           .timeout = Duration{600'000},
           .attempts = 5,
@@ -21,6 +23,7 @@ Queue full() {
           .same_key = SameKey::ignore,
           .max_running = 3,
           .window = 64,
+          .max_result = 1000,
           .from = 17,
           .paused = true,
           .stream = "ORDERS",
@@ -28,11 +31,12 @@ Queue full() {
 }
 
 TEST(QueueCodec, EveryFieldIsWritten) {
-  EXPECT_EQ(encode_queue(full()),
-            R"({"attempts":5,"backoff":[1,2000],"from":17,"in_doubt":"probe",)"
-            R"("key":"{documentId}:\"ü\"","lease":45000,"ledger":true,"max_running":3,)"
-            R"("name":"ocr","paused":true,"same_key":"ignore","stream":"ORDERS","timeout":600000,)"
-            R"("topic":"documents.*.new","window":64})");
+  EXPECT_EQ(
+      encode_queue(full()),
+      R"({"attempts":5,"backoff":[1,2000],"from":17,"in_doubt":"probe",)"
+      R"("key":"{documentId}:\"ü\"","lease":45000,"ledger":true,"max_result":1000,"max_running":3,)"
+      R"("name":"ocr","paused":true,"same_key":"ignore","stream":"ORDERS","timeout":600000,)"
+      R"("topic":"documents.*.new","window":64})");
   EXPECT_EQ(encode_queue({}),
             R"({"attempts":0,"backoff":[],"from":null,"in_doubt":"retry","key":"","lease":30000,)"
             R"("ledger":false,"max_running":0,"name":"","paused":false,"same_key":"duplicate",)"
@@ -53,13 +57,34 @@ TEST(QueueCodec, RoundTripsCanonically) {
   steps.in_doubt = InDoubt::steps;
   Queue hold = full();
   hold.in_doubt = InDoubt::hold;
-  for (const Queue& queue : {Queue(), full(), extreme, exact, steps, hold}) {
+  Queue plain = full();
+  plain.key_format = KeyFormat::plain;
+  for (const Queue& queue : {Queue(), full(), extreme, exact, steps, hold, plain}) {
     const std::string text = encode_queue(queue);
     const auto decoded = decode_queue(text);
     ASSERT_TRUE(decoded) << decoded.error().message;
     EXPECT_EQ(*decoded, queue);
     EXPECT_EQ(*canonical_json(text), text);
   }
+}
+
+// Version 0.1 read a definition with these rules: it ignored a member that it did not know, and refused
+// ("has a value that this once does not know") a "key" that was no string. So a template in the plain
+// format must not be a string, and everything that 0.1 computes in the same way must stay one.
+TEST(QueueCodec, Version01RefusesAPlainKeyAndReadsAllOthers) {
+  const auto key_in = [](const Queue& queue) {
+    const auto json = parse_json(encode_queue(queue)).value();
+    return canonical(*json.member("key"));
+  };
+  EXPECT_EQ(key_in({.key = "order-{id}"}), R"({"plain":"order-{id}"})");
+  EXPECT_EQ(key_in({.key = "order-{id}", .key_format = KeyFormat::escaped}), R"("order-{id}")");
+  EXPECT_EQ(key_in({}), R"("")") << "a queue without a template has no format";
+}
+
+TEST(QueueCodec, AQueueOfVersion01KeepsItsFormat) {
+  EXPECT_EQ(decode_queue(R"({"key":"{a}","name":"q"})")->key_format, KeyFormat::escaped);
+  EXPECT_EQ(decode_queue(R"({"key":{"plain":"{a}"},"name":"q"})")->key_format, KeyFormat::plain);
+  EXPECT_EQ(decode_queue(R"({"key":"","name":"q"})").value(), (Queue{.name = "q"}));
 }
 
 TEST(QueueCodec, LenientWithFieldsStrictWithValues) {
@@ -70,6 +95,10 @@ TEST(QueueCodec, LenientWithFieldsStrictWithValues) {
   constexpr std::pair<std::string_view, std::string_view> kRefused[] = {
       {R"({"in_doubt":"ask"})", "\"in_doubt\""},
       {R"({"same_key":1})", "\"same_key\""},
+      {R"({"key":1})", "\"key\""},
+      {R"({"key":{"plain":""}})", "\"key\""},
+      {R"({"key":{"newer":"{a}"}})", "\"key\""},
+      {R"({"key":{"newer":1,"plain":"{a}"}})", "\"key\""},
       {R"({"name":1})", "\"name\""},
       {R"({"attempts":1.5})", "\"attempts\""},
       {R"({"attempts":3000000000})", "\"attempts\""},

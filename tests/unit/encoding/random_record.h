@@ -67,6 +67,7 @@ class RandomRecord {
     out.ending = static_cast<core::Ending>(below(9));
     out.error = bytes();
     out.probing = below(2) == 0;
+    out.log = bytes();
     return out;
   }
 
@@ -81,6 +82,8 @@ class RandomRecord {
     if (below(2) == 0) out.ended_at = Time{duration()};
     out.result = body();
     out.result_cut = below(2) == 0;
+    out.failed = static_cast<std::uint32_t>(number());
+    out.error = bytes();
     return out;
   }
 

@@ -125,6 +125,19 @@ TEST(RecordCodec, WhatIsNotThereCostsNothing) {
   EXPECT_EQ(encode(record).size(), 1 + 2 + 2 + kChecksumSize);
 }
 
+TEST(RecordCodec, TheLogOfAnAttemptIsAFieldThatOlderReadersSkip) {
+  core::Record record;
+  record.attempts.resize(1);
+  record.attempts[0].number = 1;
+  record.attempts[0].log = "out of ink\n";
+  std::string attempt;
+  append_number_field(1, 1, attempt);
+  append_bytes_field(9, "out of ink\n", attempt);
+  std::string expected = "\x01";
+  append_bytes_field(12, attempt, expected);
+  EXPECT_EQ(encode(record), resealed(expected));
+}
+
 // The format on disk: a change here needs a new version byte.
 TEST(RecordCodec, BytesOfVersionOne) {
   const std::string expected(

@@ -91,7 +91,7 @@ TEST(FlightSteps, AStepIsRefusedWhenTheStoreIsAwayPastTheLease) {
     world.store.set_plan({});
     EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run)
         << "nothing was run: the name is free";
-    EXPECT_TRUE(assignment.steps->fail("push"));
+    EXPECT_TRUE(assignment.steps->fail("push", "no network"));
     return {.outcome = Outcome::failed("later")};
   });
   EXPECT_TRUE(worker->run_one().value());

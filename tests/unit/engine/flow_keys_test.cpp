@@ -56,7 +56,7 @@ class FlowKeys : public ::testing::Test {
         .value();
   }
   Result<Started> start() { return flows_.start("w", json(R"({"id":7})")); }
-  std::optional<engine::StartKey> key() { return book_.key("w", "=7").value(); }
+  std::optional<engine::StartKey> key() { return book_.key("w", "7").value(); }
   void settle() {
     auto runner = flows_.runner().value();
     while (runner.run_one().value()) continue;
@@ -64,7 +64,7 @@ class FlowKeys : public ::testing::Test {
   // A key whose starter died, long ago.
   void leave_a_key() {
     const engine::StartKey left{.run = "w-1", .version = 1, .input = R"({"id":7})"};
-    ASSERT_TRUE(book_.write("w", "=7", left, {})->written);
+    ASSERT_TRUE(book_.write("w", "7", left, {})->written);
     clock_->advance(11min);
   }
   void finish_starts() {
@@ -155,7 +155,7 @@ TEST_F(FlowKeys, AKeyThatWasLeftBehindIsGivenBackWhenItsRunCannotBegin) {
 TEST_F(FlowKeys, AKeyWhoseRunHasBegunIsNotGivenBack) {
   add_flow(kGo);
   leave_a_key();
-  core::FlowEvent started{.run = "w-1", .workflow = "w", .version = 1, .key = "=7"};
+  core::FlowEvent started{.run = "w-1", .workflow = "w", .version = 1, .key = "7"};
   started.value = R"({"id":7})";
   log_.append(engine::FlowLog::entry_of(started)).value();
   store_.takes_starts = false;

@@ -67,8 +67,9 @@ class StuckRuns : public ::testing::Test {
     ASSERT_TRUE(impl_->store->swap(std::span(&swap, 1)).front()->written);
   }
   std::vector<std::string> stuck(bool deep = true) { return found("stuck_run", deep); }
-  std::vector<std::string> found(const std::string& code, bool deep = true) {
-    clock_->advance(11min);
+  std::vector<std::string> found(const std::string& code, bool deep = true,
+                                 Duration later = 11min) {
+    clock_->advance(later);
     std::vector<std::string> all;
     const Diagnosis diagnosis = zone_.doctor({.deep = deep}).value();
     for (const Finding& finding : diagnosis.findings)
@@ -102,6 +103,41 @@ TEST_F(StuckRuns, OnlyTheQueueThatRepliesCounts) {
   append_charge();
   charge_as_an_older_worker();
   EXPECT_THAT(stuck(), ElementsAre(HasSubstr("payment-1")));
+}
+
+// As version 0.1 let it be retried: the task is completed, and the step failed for want of its output.
+TEST_F(StuckRuns, ItWasRetriedAndItsStepCanNeverRunAgain) {
+  append_charge();
+  charge_as_an_older_worker();
+  core::RunState state{.run = "payment-1",
+                       .workflow = "payment",
+                       .version = 1,
+                       .input = "null",
+                       .started = {3},
+                       .started_at = clock_->now()};
+  state.steps["charge"][1] = {.outcome = core::StepOutcome::failed, .sequence = {4}};
+  state.rounds[1] = {.sequence = {3}, .ended = core::EndFact{.outcome = core::RunOutcome::failed}};
+  state.rounds[2] = {.sequence = {6}, .voided = {{"charge", 1}}};
+  engine::FlowBook book(*impl_->store, *impl_->scheduler);
+  ASSERT_TRUE(book.write(state, {})->written);
+  EXPECT_THAT(found("hopeless_run", true, 0s),
+              ElementsAre(AllOf(HasSubstr("1 run (payment-1)"),
+                                HasSubstr("step 'charge': its task is completed"))));
+  EXPECT_THAT(stuck(), IsEmpty()) << "no other version is to blame";
+}
+
+TEST_F(StuckRuns, AnEventOfItFailsAgainAndAgain) {
+  started("review");
+  append("review-1.started", "$once.flow.review.started");
+  const auto entry = impl_->store->find("review-1.started").value();
+  store::Swap swap{.at = {.queue = "once-flow", .key = entry->id, .sequence = entry->sequence}};
+  swap.record.sequence = entry->sequence;
+  swap.record.state = State::retrying;
+  swap.record.claims = 3;
+  swap.record.error = "the disk is full";
+  ASSERT_TRUE(impl_->store->swap(std::span(&swap, 1)).front()->written);
+  EXPECT_THAT(found("run_event_fails"),
+              ElementsAre(AllOf(HasSubstr("review-1"), HasSubstr("the disk is full"))));
 }
 
 TEST_F(StuckRuns, ItsTaskIsInDoubtWhichIsForAPerson) {

@@ -58,7 +58,7 @@ class NatsBulk : public NatsWorld {
     const auto info = raw("STREAM.INFO." + stream, "");
     return number_of(*info.member("state"), "messages").value();
   }
-  std::uint64_t chunks() { return messages("ONCE_test_BLOB"); }
+  std::uint64_t chunks() { return messages("ONCE_test_BLOB") - 1; }  // without the seal
   void purge_chunk(const std::string& filter) {
     raw("STREAM.PURGE.ONCE_test_BLOB", "{\"filter\":" + nats::quoted(filter) + "}");
   }
@@ -123,6 +123,7 @@ TEST_F(NatsBulk, AMissingChunkIsAnErrorAndRunsNothingAgain) {
   item.handle.clear();  // as if the acknowledgement was lost: it is delivered again
   ASSERT_TRUE(swap(item).value().written);
   purge_chunk("once-blob.test.work.*.k.damaged.*.*.7");
+  item.record.result.reset();  // a store does not read what this process still holds
   const auto broken = get("damaged");
   ASSERT_FALSE(broken);
   EXPECT_EQ(broken.error().code, Code::store_unusable);
@@ -154,7 +155,7 @@ TEST_F(NatsBulk, AChangedChunkIsNoticed) {
   const auto exchange = Exchange::open({.servers = {server().url()}}).value();
   const Jet jet(*exchange);
   std::vector<Kept> stored;
-  jet.page("ONCE_test_BLOB", "once-blob.>", 1, 1, stored).value();
+  jet.page("ONCE_test_BLOB", "once-blob.test.*.*.>", 1, 1, stored).value();
   ASSERT_EQ(jet.publish({.subject = stored.at(0).subject, .data = "another"}).kind,
             Published::Kind::stored);
   EXPECT_THAT(get("a").error().message, HasSubstr("is not what was written"));

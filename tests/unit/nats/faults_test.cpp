@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "store/nats/subjects.h"
 #include "support/eventually.h"
 #include "support/tcp_proxy.h"
 #include "unit/nats/nats_world.h"
@@ -151,9 +152,8 @@ TEST_F(NatsFaults, AStreamThatIsDeletedIsMissedAndNotMadeAnew) {
     EXPECT_EQ(fresh.error().code, Code::store_unusable);
     EXPECT_THAT(fresh.error().message, HasSubstr(stream));
     EXPECT_TRUE(raw(std::string("STREAM.INFO.") + stream, "").member("error"));
-    for (const char* each : {"ONCE_test_LOG", "ONCE_test_WAKE", "ONCE_test_COUNT",
-                             "KV_once_test_ledger", "KV_once_test_meta"})
-      raw(std::string("STREAM.DELETE.") + each, "");
+    for (const std::string& each : Subjects{.zone = "test"}.streams())
+      raw("STREAM.DELETE." + each, "");
     reopen(watchful());
   }
 }

@@ -120,7 +120,7 @@ TEST_P(NatsForeign, AMessageIsATaskUnderTheKeyThatItsHeaderSays) {
   stranger().publish("ORDERS.new", R"({"amount":1})", {{"Nats-Msg-Id", "a:1"}, {"x-Who", "Ann"}});
   EXPECT_EQ(zone().add(bound()).value(), 1U);
   EXPECT_EQ(count(State::waiting), 1U);
-  EXPECT_EQ(item("ORDERS:1").key, "a%3A1");
+  EXPECT_EQ(item("ORDERS:1").key, "a:1");
   std::string topic;
   std::string who;
   EXPECT_THAT(work([&](const Context& context) {
@@ -128,12 +128,12 @@ TEST_P(NatsForeign, AMessageIsATaskUnderTheKeyThatItsHeaderSays) {
                 who = context.task().headers.at("x-Who");
                 return Outcome::completed(Body::json("17").value());
               }),
-              ElementsAre(R"(a%3A1 {"amount":1})"));
+              ElementsAre(R"(a:1 {"amount":1})"));
   EXPECT_EQ(topic, "ORDERS.new");
   EXPECT_EQ(who, "Ann");
   EXPECT_EQ(messages_left(is_work_queue() ? 0 : 1), is_work_queue() ? 0U : 1U);
   // People find it by its key, by what the header says, and by its place.
-  for (const char* name : {"a%3A1", "a:1", "ORDERS:1"}) {
+  for (const char* name : {"a:1", "ORDERS:1"}) {
     const auto task = zone().inspect(name).value();
     EXPECT_EQ(task.entry.id, "ORDERS:1");
     EXPECT_EQ(task.entry.topic, "ORDERS.new");
@@ -293,8 +293,13 @@ TEST_P(NatsForeignKept, TheSweeperFindsWhatTheConsumerCountsAsDone) {
                         .sequence = delivered.front().entry.sequence,
                         .handle = delivered.front().handle};
   ASSERT_TRUE(store().settle(std::span(&lost, 1)));
-  ASSERT_NO_FATAL_FAILURE(sweep_until_found());
-  EXPECT_THAT(work(), ElementsAre("a 1"));
+  const auto held = [&] {
+    Sequence floor{};
+    engine::Housekeeper::sweep(store(), "bills", floor, [] { return false; }).value();
+    return count(State::in_doubt) == 1;
+  };
+  EXPECT_TRUE(testing::eventually(held, 30s)) << "an answer needs a record, so it may have run";
+  EXPECT_THAT(work(), IsEmpty());
 }
 
 TEST_P(NatsForeign, ADeletedConsumerComesBackAndNothingRunsTwice) {
@@ -321,6 +326,9 @@ TEST_P(NatsForeign, AStreamThatWasMadeAnewIsNotTakenForTheOldOne) {
   EXPECT_EQ(fetched.error().code, Code::store_unusable);
   EXPECT_THAT(fetched.error().message, HasSubstr("made anew"));
   EXPECT_EQ(stranger().messages("ORDERS"), 1U);
+  EXPECT_EQ(count(State::dead), 1U);
+  EXPECT_EQ(count(State::waiting), 0U) << "what is new is not the queue's";
+  EXPECT_EQ(store().entry("bills", {1}).value()->body->text(), "without a key");
 }
 
 TEST_P(NatsForeign, AQueueNeedsAStreamThatIsThereAndAKey) {

@@ -27,7 +27,7 @@ class NatsOnePlace : public NatsWorld {
     return append(task(id, R"({"doc":)" + number + "}")).value().sequence;
   }
   static Address of_key(Sequence sequence, const std::string& number) {
-    return {.queue = "keyed", .key = "=" + number, .sequence = sequence};
+    return {.queue = "keyed", .key = number, .sequence = sequence};
   }
   static Address of_entry(Sequence sequence) {
     return {.kind = Address::Kind::entry, .queue = "keyed", .sequence = sequence};
@@ -70,7 +70,7 @@ TEST_F(NatsOnePlace, WhenAClaimMeetsACancelAtMostOneStandsAndOnlyItsWriterIsTold
 class PlainClaimer final : public Claimer {
  public:
   std::optional<Address> address(const Entry& entry) override {
-    return Address{.queue = "keyed", .key = "=1", .sequence = entry.sequence};
+    return Address{.queue = "keyed", .key = "1", .sequence = entry.sequence};
   }
   std::optional<core::Record> claim(const Entry& entry, const core::Stored* stored,
                                     const core::Order*, core::Now) override {

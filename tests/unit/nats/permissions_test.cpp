@@ -16,6 +16,7 @@ namespace once {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -93,6 +94,27 @@ TEST_F(NatsPermissions, OnlyTheAdminMakesAZone) {
   for (const std::string role : kRoles) EXPECT_TRUE(try_open(role)) << role;
 }
 
+TEST_F(NatsPermissions, AZoneOfAnOlderOnceWorksForAllRolesAndTheAdminSealsIt) {
+  set_up();
+  const auto exchange =
+      store::nats::Exchange::open({.servers = {server().url()}, .login = login_of("admin")})
+          .value();
+  const store::nats::Jet jet(*exchange);
+  const auto seals = [&] { return jet.count("ONCE_main_OLD", "once-old.main.seal.*").value(); };
+  EXPECT_EQ(seals(), 1U);
+  jet.purge("ONCE_main_OLD", "once-old.main.seal.*").value();
+  jet.purge("ONCE_main_COUNT", "once-count.main.seal.*").value();
+  jet.purge("KV_once_main_ledger", "$KV.once_main_ledger.seal.*").value();
+  jet.purge("KV_once_main_meta", "$KV.once_main_meta.marks").value();
+  EXPECT_FALSE(as("publisher").publish(task("a")).value().duplicate);
+  run_until_empty();
+  EXPECT_EQ(as("auditor").status().value().queues[0].tasks.at(State::completed), 1U);
+  EXPECT_EQ(seals(), 0U) << "they may not, and said nothing of it";
+  EXPECT_TRUE(try_open("admin"));
+  EXPECT_EQ(seals(), 1U);
+  run_until_empty();
+}
+
 TEST_F(NatsPermissions, ThePublisherPublishesAndNothingElse) {
   set_up();
   Zone zone = as("publisher");
@@ -100,7 +122,9 @@ TEST_F(NatsPermissions, ThePublisherPublishesAndNothingElse) {
   EXPECT_TRUE(zone.publish(task("a")).value().duplicate);
   Task other = task("a");
   other.body = Body::json("1").value();
-  EXPECT_EQ(zone.publish(other).error().code, Code::conflicting_duplicate);
+  const Error conflict = zone.publish(other).error();
+  EXPECT_EQ(conflict.code, Code::conflicting_duplicate);
+  EXPECT_THAT(conflict.conflict->differs.value(), ElementsAre("$")) << conflict.message;
   std::vector<Task> many;
   for (int i = 0; i < 100; ++i) many.push_back(task("many-" + std::to_string(i)));
   for (const auto& receipt : zone.publish_batch(many)) EXPECT_TRUE(receipt);
@@ -113,6 +137,23 @@ TEST_F(NatsPermissions, ThePublisherPublishesAndNothingElse) {
   refused(zone.set_retention({}), "$KV.once_main_meta.retention");
   refused(zone.retire(), "$JS.API.");
   refused(zone.cancel("a", "work", {}), "$JS.API.");
+}
+
+TEST_F(NatsPermissions, APublisherThatMayNotReadTheOtherContentIsToldSo) {
+  std::string roles = configuration();
+  const std::string right = "\"$JS.API.STREAM.MSG.GET.ONCE_main_COUNT\"";
+  roles.erase(roles.find(right), right.size());
+  restart_with(roles);
+  set_up();
+  Zone zone = as("publisher");
+  zone.publish(task("a")).value();
+  Task other = task("a");
+  other.body = Body::json("1").value();
+  const Error conflict = zone.publish(other).error();
+  EXPECT_EQ(conflict.code, Code::conflicting_duplicate);
+  EXPECT_FALSE(conflict.conflict->differs);
+  EXPECT_THAT(conflict.message, HasSubstr("the other content could not be read"));
+  EXPECT_THAT(conflict.message, HasSubstr("ONCE_main_COUNT"));
 }
 
 TEST_F(NatsPermissions, AWorkerRunsTasksOfQueuesThatAreThere) {

@@ -533,7 +533,9 @@ TEST_F(Recipes, R14_AStreamThatAcknowledgesBeforeItWritesIsRefused) {
     EXPECT_THAT(opened.error().message, HasSubstr(stream));
     make_again("");
   }
-  EXPECT_TRUE(Zone::open(server().url() + "/test"));
+  const auto lost = Zone::open(server().url() + "/test");
+  ASSERT_FALSE(lost) << "the new streams do not hold the zone's data";
+  EXPECT_THAT(lost.error().message, ::testing::Not(HasSubstr("persist_mode")));
 }
 
 }  // namespace

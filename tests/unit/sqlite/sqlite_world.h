@@ -128,6 +128,7 @@ inline void behind_its_back(const std::filesystem::path& path, const std::string
 
 // Makes a file of this version one of version 3.
 inline constexpr const char* kToVersion3 =
+    "DROP TRIGGER value_goes; DROP TABLE value; ALTER TABLE ledger DROP COLUMN own_size;"
     "DROP INDEX ledger_due; ALTER TABLE ledger DROP COLUMN watched;"
     "ALTER TABLE queue DROP COLUMN swept; ALTER TABLE queue DROP COLUMN lapse;"
     "CREATE INDEX ledger_due ON ledger (qid, due) WHERE due IS NOT NULL;"

@@ -1,7 +1,10 @@
 // The store's time: it goes on over boots, ends what an earlier boot held, and has nothing to do
 // with what wall clocks say.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 
+#include <fstream>
 #include <thread>
 
 #include "unit/sqlite/sqlite_world.h"
@@ -72,6 +75,106 @@ TEST_F(SqliteTime, AnotherBootIsRefusedWhileAWorkerIsAlive) {
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("'ann'"));
   alive.reset();
   EXPECT_TRUE(append(*store_, task("b"))) << "ann is gone: it is a new boot";
+}
+
+// Containers can also have a boot id of their own, which says nothing of the machine.
+class SqliteUnknownBoot : public SqliteTime {
+ protected:
+  void reopen_as(const std::string& boot_id) {
+    store_.reset();
+    store::SqliteOptions options;
+    options.path = path();
+    options.boot_id = boot_id;
+    store_ = store::open_sqlite(options).value();
+  }
+};
+
+TEST_F(SqliteUnknownBoot, ProcessesThatAlternateEndNoLeasesAndMoveNoTime) {
+  store_->add_queue(work_).value();
+  ASSERT_TRUE(append(*store_, task("a")));
+  const auto held = claim(*store_, work_);
+  ASSERT_THAT(held, SizeIs(1));
+  const auto begun = store_->now();
+  for (const char* boot : {"?", "", "?", "?", ""}) {
+    reopen_as(boot);
+    ASSERT_TRUE(append(*store_, task("b")));
+    EXPECT_FALSE(get(*store_, address_of(work_, held[0].entry))->holder_gone) << boot;
+    EXPECT_LT(store_->now(), begun + kLongEnough);
+  }
+}
+
+TEST_F(SqliteUnknownBoot, AClockThatIsBehindTheLastWriteProvesANewBoot) {
+  store_->add_queue(work_).value();
+  ASSERT_TRUE(append(*store_, task("a")));
+  ASSERT_THAT(claim(*store_, work_), SizeIs(1));
+  behind_its_back(path(), "UPDATE zone SET boot_at = boot_at + 99999999");
+  reopen_as("?");
+  EXPECT_THAT(claim(*store_, work_), SizeIs(1)) << "who held it is gone";
+}
+
+// As it is after a process of an older version wrote in a time namespace.
+TEST_F(SqliteTime, AStampFarAheadOfTheClockDoesNotStopTheTime) {
+  store_->add_queue(work_).value();
+  behind_its_back(path(), "UPDATE zone SET last = last + 40000000000");
+  reopen();
+  ASSERT_TRUE(append(*store_, task("a")));
+  const auto begun = store_->now();
+  const auto give_up = std::chrono::steady_clock::now() + kLongEnough;
+  while (store_->now() == begun && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::yield();
+  EXPECT_GT(store_->now(), begun);
+  EXPECT_LT(store_->now(), begun + kLongEnough);
+  ASSERT_THAT(claim(*store_, work_), SizeIs(1));
+  reopen();
+  EXPECT_THAT(claim(*store_, work_), IsEmpty()) << "no lease of this boot ends for that";
+}
+
+TEST_F(SqliteTime, ATimeNamespaceDoesNotMoveTheTime) {
+  store_->add_queue(work_).value();
+  ASSERT_TRUE(append(*store_, task("a")));
+  ASSERT_THAT(claim(*store_, work_), SizeIs(1));
+  const auto begun = store_->now();
+  store_.reset();
+  for (const char* offset : {"boottime 40000000 0", "boottime -100 0"}) {
+    Child moved([&] {
+      if (unshare(CLONE_NEWTIME) != 0) _exit(77);
+      std::ofstream("/proc/self/timens_offsets") << offset;
+      // The namespace is that of its children.
+      Child inside([&] {
+        auto store = open_zone(path());
+        if (!claim(*store, work_).empty() || !append(*store, task(offset))) _exit(2);
+        if (claim(*store, work_).size() != 1) _exit(4);
+        if (store->now() < begun || store->now() > begun + kLongEnough) _exit(3);
+      });
+      _exit(inside.join());
+    });
+    const int status = moved.join();
+    if (status == 77) GTEST_SKIP() << "NOT TESTED: this machine has no time namespaces";
+    EXPECT_EQ(status, 0) << offset;
+  }
+  store_ = open_zone(path());
+  EXPECT_LT(store_->now(), begun + kLongEnough) << "nothing of it was kept";
+}
+
+// A process without other threads can move itself. The clock of its new namespace is understood too.
+TEST_F(SqliteTime, AProcessMayBeMovedToATimeNamespaceAfterTheOpen) {
+  store_->add_queue(work_).value();
+  const auto begun = store_->now();
+  store_.reset();
+  Child inside([&] {
+    if (unshare(CLONE_NEWTIME) != 0) _exit(77);
+    std::ofstream("/proc/self/timens_offsets") << "boottime 40000000 0";
+    Child there([] { pause(); });  // the offsets are fixed once somebody is there
+    auto store = open_zone(path());
+    if (!append(*store, task("before"))) _exit(2);
+    const int space = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+    if (setns(space, CLONE_NEWTIME) != 0) _exit(77);
+    if (!append(*store, task("after"))) _exit(3);
+    if (store->now() > begun + kLongEnough) _exit(4);
+  });
+  const int status = inside.join();
+  if (status == 77) GTEST_SKIP() << "NOT TESTED: this machine has no time namespaces";
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(SqliteTime, TimeGoesOnOverABootAndDoesNotCountTheTimeBetween) {
