@@ -38,7 +38,7 @@ int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
 // --- Write transactions ---------------------------------------------------------------------
 
 WriteTransaction::WriteTransaction(Database& database) : database_(database) {
-  database.files_.check(ZoneFiles::Before::answer);  // or a lock file would be made beside nothing
+  database.files_.throw_if_lost();
   held_.emplace(database.lock_.acquire(database.lock_wait_).value());
   db_ = &database.writer();
   if (std::exchange(database.write_failed_, false)) database.save_room();
@@ -185,7 +185,12 @@ Database::Database(std::string path, const SqliteOptions& options)
       lock_wait_(options.lock_wait),
       files_(path_),
       clock_(options.clock, options.boot_id),
-      lock_(path_ + "-lock", path_),
+      // Without the question a lock file would be made where no database is any more.
+      lock_(path_ + "-lock", path_,
+            [this]() -> Result<void> {
+              if (auto lost = files_.lost()) return *std::move(lost);
+              return {};
+            }),
       presence_(path_ + "-members", path_),
       notifier_(path_ + "-lock"),
       pages_per_checkpoint_(kCheckpointPages) {}

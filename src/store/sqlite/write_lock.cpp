@@ -123,6 +123,8 @@ Result<void> WriteLock::lock(Moment until, File file) {
     if (!fd_) {
       if (file == File::as_opened)
         return Error{.code = Code::store_unusable, .message = file_ + " is not open"};
+      if (may_open_)
+        if (auto may = may_open_(); !may) return may;
       auto opened = open_side_file(file_, database_);
       if (!opened) return opened.error();
       fd_ = std::move(*opened);

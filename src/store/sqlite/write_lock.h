@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <string>
@@ -39,8 +40,10 @@ class ThreadQueue {
 
 class WriteLock {
  public:
-  WriteLock(std::string file, std::string database)
-      : file_(std::move(file)), database_(std::move(database)) {}
+  // Asked before the lock file is opened or made. An error ends the attempt.
+  using MayOpen = std::function<Result<void>()>;
+  WriteLock(std::string file, std::string database, MayOpen may_open = {})
+      : file_(std::move(file)), database_(std::move(database)), may_open_(std::move(may_open)) {}
 
   // The lock, until the object goes.
   class Held {
@@ -78,6 +81,7 @@ class WriteLock {
 
   const std::string file_;
   const std::string database_;
+  const MayOpen may_open_;
   ThreadQueue threads_;
 
   // Only with the thread queue passed:
