@@ -2,10 +2,10 @@
 // digest of a 256-byte body, and a record to bytes and back.
 #include <benchmark/benchmark.h>
 
-#include "encoding/digest.h"
-#include "encoding/json.h"
-#include "encoding/key_template.h"
-#include "encoding/record_codec.h"
+#include "codec/digest.h"
+#include "codec/key_template.h"
+#include "codec/record_codec.h"
+#include "json/json.h"
 
 namespace once::encoding {
 namespace {

@@ -9,12 +9,12 @@
 #include <csignal>
 #include <exception>
 
-#include "cli/commands.h"
+#include "cli/app/commands.h"
+#include "cli/app/login.h"
+#include "cli/app/options.h"
+#include "cli/app/session.h"
+#include "cli/app/usage.h"
 #include "cli/demo/agent.h"
-#include "cli/login.h"
-#include "cli/options.h"
-#include "cli/session.h"
-#include "cli/usage.h"
 #include "once/version.h"
 #include "once/worker.h"
 

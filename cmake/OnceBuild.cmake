@@ -127,7 +127,7 @@ function(once_fuzzers folder)
     cmake_path(GET source STEM target)
     string(REGEX REPLACE "_fuzz$" "" name ${target})
     add_executable(${target} ${source})
-    target_link_libraries(${target} PRIVATE once_core once_encoding once_flags)
+    target_link_libraries(${target} PRIVATE once_core once_json once_codec once_definition once_flags)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                ${PROJECT_BINARY_DIR}/fuzzers)
     add_dependencies(fuzzers ${target})

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <thread>
 
+#include "cli/app/session.h"
 #include "cli/demo/child.h"
 #include "cli/demo/lines.h"
 #include "cli/demo/plain.h"
-#include "cli/session.h"
 #include "once/step.h"
 
 namespace once::cli::demo {

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <limits>
 
-#include "cli/commands.h"
+#include "cli/app/commands.h"
+#include "cli/app/login.h"
+#include "cli/app/options.h"
+#include "cli/app/temp_folder.h"
+#include "cli/app/values.h"
 #include "cli/demo/result.h"
 #include "cli/demo/show.h"
-#include "cli/login.h"
-#include "cli/options.h"
-#include "cli/temp_folder.h"
-#include "cli/values.h"
 #include "once/yardstick.h"
 
 namespace once::cli {

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <csignal>
 
-#include "cli/session.h"
+#include "cli/app/session.h"
 
 namespace once::cli::demo {
 namespace {

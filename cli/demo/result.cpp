@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/json_line.h"
-#include "cli/values.h"
+#include "cli/app/json_line.h"
+#include "cli/app/values.h"
 
 namespace once::cli::demo {
 namespace {

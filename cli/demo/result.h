@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "cli/app/table.h"
 #include "cli/demo/count.h"
-#include "cli/table.h"
 
 namespace once::cli::demo {
 

@@ -3,11 +3,11 @@
 
 #include <optional>
 
+#include "cli/app/session.h"
+#include "cli/app/signals.h"
 #include "cli/demo/count.h"
 #include "cli/demo/terminal.h"
 #include "cli/demo/view.h"
-#include "cli/session.h"
-#include "cli/signals.h"
 
 namespace once::cli::demo {
 

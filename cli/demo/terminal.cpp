@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "cli/values.h"
+#include "cli/app/values.h"
 
 namespace once::cli::demo {
 namespace {

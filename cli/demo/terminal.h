@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/output.h"
+#include "cli/app/output.h"
 
 namespace once::cli::demo {
 

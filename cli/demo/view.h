@@ -3,10 +3,10 @@
 
 #include <string>
 
+#include "cli/app/table.h"
 #include "cli/demo/diary.h"
 #include "cli/demo/fleet.h"
 #include "cli/demo/publishers.h"
-#include "cli/table.h"
 
 namespace once::cli::demo {
 

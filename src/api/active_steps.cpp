@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/names.h"
-#include "engine/task_row.h"
+#include "work/task_row.h"
 
 namespace once::inline v1 {
 namespace {

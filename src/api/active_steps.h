@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/flow.h"
+#include "flow/rules/facts.h"
 #include "once/flows.h"
 #include "store/store.h"
 

@@ -1,7 +1,7 @@
 #include "once/audit.h"
 
 #include "api/zone_impl.h"
-#include "engine/auditor.h"
+#include "inspect/auditor.h"
 
 namespace once::inline v1 {
 

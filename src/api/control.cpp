@@ -6,12 +6,12 @@
 #include <array>
 
 #include "api/zone_impl.h"
+#include "codec/key_template.h"
+#include "codec/step_headers.h"
 #include "core/names.h"
-#include "encoding/json.h"
-#include "encoding/key_template.h"
-#include "encoding/step_headers.h"
-#include "engine/flow_book.h"
-#include "engine/task_row.h"
+#include "flow/run_store.h"
+#include "json/json.h"
+#include "work/task_row.h"
 
 namespace once::inline v1 {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/stuck_runs.h"
-#include "engine/doctor.h"
+#include "inspect/doctor.h"
 
 namespace once::inline v1 {
 

@@ -2,8 +2,8 @@
 #include "once/flows.h"
 
 #include "api/flows_impl.h"
-#include "engine/flow_runner.h"
-#include "engine/task_row.h"
+#include "flow/runner.h"
+#include "work/task_row.h"
 
 namespace once::inline v1 {
 namespace {

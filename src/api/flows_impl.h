@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "api/zone_impl.h"
-#include "engine/flow_control.h"
-#include "engine/flow_gates.h"
-#include "engine/flow_starter.h"
+#include "flow/control.h"
+#include "flow/start_limits.h"
+#include "flow/starter.h"
 #include "once/flows.h"
 
 namespace once::inline v1 {

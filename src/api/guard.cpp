@@ -5,7 +5,7 @@
 
 #include "api/zone_impl.h"
 #include "core/names.h"
-#include "engine/scribe.h"
+#include "work/ledger_writer.h"
 
 namespace once::inline v1 {
 

@@ -1,5 +1,5 @@
 // The public name of the guard's body.
-#include "engine/program.h"
+#include "exec/program.h"
 #include "once/worker.h"
 
 namespace once::inline v1 {

@@ -4,10 +4,10 @@
 
 #include "api/active_steps.h"
 #include "api/flows_impl.h"
+#include "codec/stored_body.h"
 #include "core/names.h"
-#include "encoding/flow_input.h"
-#include "encoding/flow_state.h"
-#include "encoding/stored_body.h"
+#include "flow/definition/input.h"
+#include "flow/definition/state.h"
 
 namespace once::inline v1 {
 namespace {

@@ -1,7 +1,7 @@
 // The public name of a step's body.
 #include "once/step.h"
 
-#include "engine/step_client.h"
+#include "exec/step_client.h"
 
 namespace once::inline v1 {
 

@@ -6,10 +6,10 @@
 
 #include "core/names.h"
 #include "core/words.h"
-#include "encoding/flow_input.h"
-#include "encoding/flow_state.h"
-#include "engine/flow_book.h"
-#include "engine/task_row.h"
+#include "flow/definition/input.h"
+#include "flow/definition/state.h"
+#include "flow/run_store.h"
+#include "work/task_row.h"
 
 namespace once::inline v1 {
 namespace {

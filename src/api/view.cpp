@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "api/zone_impl.h"
+#include "codec/digest.h"
+#include "codec/key_template.h"
+#include "codec/step_headers.h"
 #include "core/names.h"
-#include "encoding/digest.h"
-#include "encoding/key_template.h"
-#include "encoding/step_headers.h"
-#include "engine/task_row.h"
+#include "work/task_row.h"
 
 namespace once::inline v1 {
 namespace {

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "api/zone_impl.h"
-#include "engine/program.h"
-#include "engine/worker.h"
+#include "exec/program.h"
+#include "work/worker.h"
 
 namespace once::inline v1 {
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/names.h"
-#include "encoding/flow_definition.h"
-#include "encoding/object_text.h"
+#include "flow/definition/definition.h"
+#include "json/object_text.h"
 
 namespace once::inline v1 {
 namespace {
@@ -209,7 +209,7 @@ Workflow& Workflow::step(Step step) {
 }
 
 Result<std::string> Workflow::json() const {
-  const auto text = WorkflowText::of(*this);
+  auto text = WorkflowText::of(*this);
   if (!text) return text;
   auto parsed = encoding::parse_definition(*text, kNothingMade);
   if (!parsed) return parsed.error();

@@ -6,10 +6,10 @@
 #include "api/open_store.h"
 #include "api/queue_mismatch.h"
 #include "api/zone_impl.h"
+#include "codec/key_template.h"
 #include "core/names.h"
-#include "encoding/key_template.h"
-#include "engine/flow_book.h"
-#include "engine/housekeeper.h"
+#include "flow/run_store.h"
+#include "work/housekeeper.h"
 
 namespace once::inline v1 {
 namespace {

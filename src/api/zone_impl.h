@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "engine/publisher.h"
-#include "engine/scheduler.h"
+#include "base/scheduler.h"
 #include "once/zone.h"
+#include "publish/publisher.h"
 #include "store/store.h"
 
 namespace once::inline v1 {

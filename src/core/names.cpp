@@ -170,6 +170,21 @@ Result<void> check_headers(const std::map<std::string, std::string>& headers) {
   return {};
 }
 
+Result<void> check_step_name(std::string_view text) {
+  const auto refused = [](const std::string& why) {
+    return Error{Code::invalid_input, "the step's name " + why + "; nothing was run; use 1 to " +
+                                          std::to_string(kMaxStepName) +
+                                          " bytes of text without control characters"};
+  };
+  if (text.empty()) return refused("is empty");
+  if (text.size() > kMaxStepName) return refused("has " + std::to_string(text.size()) + " bytes");
+  if (!valid_utf8(text)) return refused("is not UTF-8");
+  if (std::any_of(text.begin(), text.end(),
+                  [](char c) { return is_control(static_cast<unsigned char>(c)); }))
+    return refused("has a control character");
+  return {};
+}
+
 Result<void> check_stream(std::string_view name) {
   const bool good =
       !name.empty() && name.size() <= 255 && std::all_of(name.begin(), name.end(), [](char c) {

@@ -12,6 +12,7 @@
 namespace once::core {
 
 inline constexpr std::size_t kMaxId = 1024;
+inline constexpr std::size_t kMaxStepName = 128;
 inline constexpr std::size_t kMaxTopic = 512;
 inline constexpr std::size_t kMaxBody = 1 << 20;
 inline constexpr std::size_t kMaxHeaders = 64 << 10;  // all names and values of a task together
@@ -22,7 +23,8 @@ Result<void> check_topic(std::string_view topic);  // dotted, no spaces, control
 Result<void> check_filter(
     std::string_view filter);  // a topic in which tokens may be * and the last >
 Result<void> check_name(std::string_view name, std::string_view what);  // [A-Za-z0-9_-]{1,64}
-Result<void> check_stream(std::string_view name);                       // as NATS takes it
+Result<void> check_step_name(std::string_view name);  // UTF-8, 1 to 128 bytes, no controls
+Result<void> check_stream(std::string_view name);     // as NATS takes it
 Result<void> check_headers(const std::map<std::string, std::string>& headers);
 Result<void> check_queue(const Queue& queue);  // all but the key template
 

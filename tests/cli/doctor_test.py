@@ -285,7 +285,7 @@ class Documentation(OnceTest):
         documented = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
         known = set()
         others = [ROOT / "src/store/nats/judge.cpp", ROOT / "src/api/stuck_runs.cpp"]
-        for source in [ROOT / "src/engine/doctor.cpp", *ROOT.glob("src/store/*/doctor.cpp"), *others]:
+        for source in [ROOT / "src/inspect/doctor.cpp", *ROOT.glob("src/store/*/doctor.cpp"), *others]:
             known |= set(re.findall(r'(?:\.code = |\bfind\()\s*"(\w+)"', source.read_text()))
         self.assertGreater(len(known), 50)
         self.assertEqual(known, documented)

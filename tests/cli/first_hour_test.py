@@ -52,7 +52,7 @@ class Help(OnceTest):
 
     def test_the_commands_that_hints_name_exist(self):
         """A hint that names a command which is not there is worse than none."""
-        source = (Path(__file__).parents[2] / "cli/usage.cpp").read_text()
+        source = (Path(__file__).parents[2] / "cli/app/usage.cpp").read_text()
         named = {line.split("`")[i] for line in source.splitlines() for i in range(1, line.count("`"), 2)
                  if line.split("`")[i].startswith("once ")}  # fmt: skip
         self.assertGreater(len(named), 15)

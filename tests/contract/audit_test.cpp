@@ -2,10 +2,10 @@
 // what is not there is not made up.
 #include <gmock/gmock.h>
 
+#include "base/scheduler.h"
 #include "contract/contract.h"
-#include "engine/auditor.h"
-#include "engine/scheduler.h"
-#include "engine/worker.h"
+#include "inspect/auditor.h"
+#include "work/worker.h"
 
 namespace once::contract {
 namespace {

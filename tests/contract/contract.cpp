@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "encoding/digest.h"
+#include "codec/digest.h"
 
 namespace once::contract {
 namespace {

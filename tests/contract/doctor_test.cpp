@@ -1,5 +1,5 @@
 // What once doctor says of tasks: the same on every store.
-#include "engine/doctor.h"
+#include "inspect/doctor.h"
 
 #include <gmock/gmock.h>
 

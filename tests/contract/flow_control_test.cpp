@@ -1,6 +1,6 @@
 // Runs under control: cancelled, retried, and held back by a rate or by how many may be under way.
 #include "contract/flows.h"
-#include "engine/flow_log.h"
+#include "flow/event_log.h"
 
 namespace once::contract {
 namespace {

@@ -2,8 +2,8 @@
 #include <atomic>
 
 #include "contract/flows.h"
-#include "encoding/flow_event.h"
-#include "engine/flow_log.h"
+#include "flow/definition/event.h"
+#include "flow/event_log.h"
 
 namespace once::contract {
 namespace {

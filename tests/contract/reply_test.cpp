@@ -2,10 +2,10 @@
 // log has the reply once.
 #include <gmock/gmock.h>
 
+#include "codec/step_headers.h"
 #include "contract/effects.h"
-#include "encoding/step_headers.h"
-#include "engine/flow_book.h"
-#include "engine/housekeeper.h"
+#include "flow/run_store.h"
+#include "work/housekeeper.h"
 
 namespace once::contract {
 namespace {

@@ -13,11 +13,11 @@
 
 #include "api/open_store.h"
 #include "api/zone_impl.h"
-#include "engine/flow_runner.h"
-#include "engine/publisher.h"
-#include "engine/worker.h"
+#include "flow/runner.h"
+#include "publish/publisher.h"
 #include "support/faulty_store.h"
 #include "support/order_flow.h"
+#include "work/worker.h"
 
 extern char** environ;
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "api/open_store.h"
+#include "codec/digest.h"
+#include "codec/step_headers.h"
 #include "crash/child.h"
-#include "encoding/digest.h"
-#include "encoding/step_headers.h"
 #include "store/store.h"
 #include "support/temp_folder.h"
 

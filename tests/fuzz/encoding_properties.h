@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "encoding/json.h"
-#include "encoding/record_codec.h"
-#include "encoding/wire.h"
+#include "codec/record_codec.h"
+#include "codec/wire.h"
+#include "json/json.h"
 #include "once/json.h"
 
 namespace once::fuzz {

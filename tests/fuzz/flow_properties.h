@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "encoding/flow_definition.h"
-#include "encoding/flow_input.h"
-#include "encoding/flow_state.h"
+#include "flow/definition/definition.h"
+#include "flow/definition/input.h"
+#include "flow/definition/state.h"
 
 namespace once::fuzz {
 

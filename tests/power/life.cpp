@@ -8,10 +8,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/housekeeper.h"
 #include "power/machine.h"
 #include "power/witness.h"
 #include "support/temp_folder.h"
+#include "work/housekeeper.h"
 
 namespace once::power {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "encoding/digest.h"
+#include "codec/digest.h"
 
 namespace once::power {
 namespace {

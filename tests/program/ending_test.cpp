@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "engine/guard_protocol.h"
+#include "exec/supervisor_protocol.h"
 #include "program/harness.h"
 
 namespace once::testing {

@@ -9,8 +9,8 @@
 #include <map>
 #include <optional>
 
-#include "encoding/json.h"
-#include "engine/program_environment.h"
+#include "exec/program_environment.h"
+#include "json/json.h"
 #include "program/harness.h"
 
 namespace once::testing {

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "engine/process_table.h"
+#include "exec/process_table.h"
 #include "store/file_descriptor.h"
 
 namespace once::testing {

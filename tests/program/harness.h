@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/program.h"
+#include "exec/program.h"
 #include "support/eventually.h"
 #include "support/temp_folder.h"
 

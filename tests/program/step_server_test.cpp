@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "engine/step_channel.h"
+#include "exec/step_channel.h"
 #include "program/steps.h"
 
 namespace once::testing {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "unit/core/flow_words.h"
+#include "unit/flow/flow_words.h"
 
 namespace once::core {
 namespace {

@@ -2,9 +2,9 @@
 // processes die over it as any others.
 #pragma once
 
-#include "engine/assignment.h"
 #include "simulation/flow_witness.h"
 #include "simulation/witness.h"
+#include "work/task_attempt.h"
 
 namespace once::sim {
 

@@ -1,6 +1,6 @@
 #include "simulation/flow_parts.h"
 
-#include "encoding/flow_definition.h"
+#include "flow/definition/definition.h"
 
 namespace once::sim {
 

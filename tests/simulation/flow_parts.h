@@ -3,7 +3,7 @@
 // until it has an answer that stands, and begins anew after its death, knowing nothing of before.
 #pragma once
 
-#include "engine/flow_control.h"
+#include "flow/control.h"
 #include "simulation/flow_witness.h"
 
 namespace once::sim {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/names.h"
-#include "encoding/flow_definition.h"
-#include "encoding/flow_input.h"
-#include "encoding/flow_state.h"
+#include "flow/definition/definition.h"
+#include "flow/definition/input.h"
+#include "flow/definition/state.h"
 
 namespace once::sim {
 namespace {

@@ -18,8 +18,8 @@
 #include <set>
 #include <string>
 
-#include "core/flow.h"
-#include "engine/flow_starter.h"
+#include "flow/rules/facts.h"
+#include "flow/starter.h"
 #include "simulation/flow_plan.h"
 #include "simulation/process.h"
 #include "simulation/sim_store.h"

@@ -2,8 +2,8 @@
 // can end: by a word, by throwing, too late, not at all, or with its process.
 #pragma once
 
-#include "engine/assignment.h"
 #include "simulation/witness.h"
+#include "work/task_attempt.h"
 
 namespace once::sim {
 

@@ -5,7 +5,7 @@
 
 #include <stop_token>
 
-#include "engine/scheduler.h"
+#include "base/scheduler.h"
 #include "simulation/world.h"
 
 namespace once::sim {

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/flow_runner.h"
-#include "engine/publisher.h"
-#include "engine/worker.h"
+#include "flow/runner.h"
+#include "publish/publisher.h"
 #include "simulation/flow_parts.h"
 #include "simulation/scenario.h"
 #include "simulation/witness.h"
+#include "work/worker.h"
 
 namespace once::sim {
 

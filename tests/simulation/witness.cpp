@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/names.h"
-#include "engine/auditor.h"
+#include "inspect/auditor.h"
 #include "simulation/flow_witness.h"
 
 namespace once::sim {

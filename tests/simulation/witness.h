@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "engine/assignment.h"
 #include "simulation/process.h"
 #include "simulation/sim_store.h"
+#include "work/task_attempt.h"
 
 namespace once::sim {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "codec/digest.h"
 #include "core/names.h"
-#include "encoding/digest.h"
 
 namespace once::store::memory {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "encoding/digest.h"
-#include "encoding/record_codec.h"
+#include "codec/digest.h"
+#include "codec/record_codec.h"
 
 namespace once::store::nats {
 namespace {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <chrono>
 
-#include "encoding/json.h"
+#include "json/json.h"
 #include "store/nats/login.h"
 
 namespace once::store::nats {

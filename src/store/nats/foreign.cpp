@@ -10,8 +10,8 @@
 //   messages then, and nothing is fetched until a person has decided.
 #include <algorithm>
 
-#include "encoding/key_template.h"
-#include "encoding/past_codec.h"
+#include "codec/key_template.h"
+#include "codec/past_codec.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "encoding/json.h"
+#include "json/json.h"
 #include "store/nats/exchange.h"
 
 namespace once::store::nats {

@@ -10,7 +10,6 @@ namespace once::store::nats {
 namespace {
 
 using core::counted;
-using core::size_text;
 using core::time_text;
 using encoding::Json;
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/sequences.h"
-#include "encoding/json.h"
+#include "json/json.h"
 #include "store/nats/streams.h"
 
 namespace once::store::nats {

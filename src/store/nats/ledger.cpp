@@ -15,7 +15,7 @@
 #include <set>
 #include <thread>
 
-#include "encoding/key_template.h"
+#include "codec/key_template.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "encoding/json.h"
-#include "encoding/nkey.h"
+#include "codec/nkey.h"
+#include "json/json.h"
 #include "store/nats/subjects.h"
 
 namespace once::store::nats {

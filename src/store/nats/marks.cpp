@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "encoding/past_codec.h"
+#include "codec/past_codec.h"
 
 namespace once::store::nats {
 namespace {

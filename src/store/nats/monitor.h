@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "encoding/json.h"
+#include "json/json.h"
 #include "once/task.h"
 
 namespace once::store::nats {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "encoding/past_codec.h"
+#include "codec/past_codec.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {

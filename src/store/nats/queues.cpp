@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <random>
 
-#include "encoding/record_codec.h"
+#include "codec/record_codec.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {

@@ -233,7 +233,7 @@ Result<std::uint64_t> NatsStore::forget(core::Forget step,
     }
     if (auto gone = zone_->jet.purge(zone_->subjects.count_stream(), counters); !gone)
       return gone.error();
-    const auto removed = zone_->jet.remove(stream, messages);
+    auto removed = zone_->jet.remove(stream, messages);
     if (!removed) return removed;
     if (auto gone = zone_->jet.purge(zone_->subjects.old_stream(), notes); !gone)
       return gone.error();

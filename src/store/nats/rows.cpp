@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
+#include "codec/key_template.h"
 #include "core/names.h"
-#include "encoding/key_template.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {
@@ -251,11 +251,10 @@ Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally, std::ui
         const RecordPlace place = place_of(kept);
         const auto stored = stored_from(kept, zone_->clock);
         tally.ledger_seen = kept.sequence;
-        if (!stored)  // damaged: it is found by who needs it
-          tally.see_lone(std::move(kept.subject));
-        else if (place.kind == 'e')
+        // A damaged record is counted as one without a task. A caller that needs it finds the damage.
+        if (stored && place.kind == 'e')
           tally.see_record(Tally::Place::own, place.sequence, stored->record, stored->stamp);
-        else if (place.kind == 'k' && stored->record.sequence)
+        else if (stored && place.kind == 'k' && stored->record.sequence)
           tally.see_record(Tally::Place::key, stored->record.sequence, stored->record,
                            stored->stamp);
         else
@@ -468,7 +467,7 @@ Result<bool> NatsStore::all_settled(std::string_view name) {
   if (!queue) return queue.error();
   if (queue->definition.ledger || queue->foreign()) return Store::all_settled(name);
   const auto done = feed_is_done(*queue);
-  if (!done) return done;
+  if (!done) return done.error();
   const auto info = zone_->jet.stream_info(zone_->subjects.ledger_stream());
   if (!info) return info.error();
   const encoding::Json* state = *info ? (*info)->member("state") : nullptr;
@@ -476,7 +475,7 @@ Result<bool> NatsStore::all_settled(std::string_view name) {
   const OwnWrites::Ledger ledger{.last = number_of(*state, "last_seq").value_or(0),
                                  .messages = number_of(*state, "messages").value_or(0)};
   if (*done && zone_->own_writes.all_settled(queue->consumer(), ledger)) return true;
-  const auto settled = Store::all_settled(name);
+  auto settled = Store::all_settled(name);
   if (!settled || !*settled) return settled;
   {
     const auto shared = tally_of(*queue);

@@ -1,6 +1,6 @@
 #include "store/nats/subjects.h"
 
-#include "encoding/digest.h"
+#include "codec/digest.h"
 
 namespace once::store::nats {
 namespace {
@@ -61,7 +61,7 @@ bool KnownQueue::has(std::string_view topic, Sequence sequence) const {
 
 std::string Subjects::record(const KnownQueue& queue, const store::Address& at) const {
   using Kind = store::Address::Kind;
-  const std::string root = record_root(queue);
+  std::string root = record_root(queue);
   switch (at.kind) {
     case Kind::task: return root + "k." + token(at.key);
     case Kind::entry: return root + "e." + std::to_string(at.sequence.value);

@@ -1,7 +1,7 @@
 #include "store/nats/values.h"
 
-#include "encoding/digest.h"
-#include "encoding/stored_body.h"
+#include "codec/digest.h"
+#include "codec/stored_body.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {

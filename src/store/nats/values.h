@@ -10,7 +10,7 @@
 #include <mutex>
 #include <set>
 
-#include "encoding/large_values.h"
+#include "codec/large_values.h"
 #include "store/nats/jet.h"
 #include "store/store.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "encoding/digest.h"
+#include "codec/digest.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {

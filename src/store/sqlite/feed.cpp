@@ -3,7 +3,7 @@
 // from the beginning what is to wait for its not-before, and what a person's order waits for.
 #include <algorithm>
 
-#include "encoding/record_codec.h"
+#include "codec/record_codec.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "encoding/record_codec.h"
-#include "encoding/stored_body.h"
+#include "codec/record_codec.h"
+#include "codec/stored_body.h"
 #include "store/sqlite/failure.h"
 
 namespace once::store::sqlite {

@@ -14,7 +14,7 @@
 
 #include <optional>
 
-#include "encoding/large_values.h"
+#include "codec/large_values.h"
 #include "store/sqlite/database.h"
 #include "store/store.h"
 

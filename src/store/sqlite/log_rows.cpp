@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "encoding/stored_body.h"
+#include "codec/stored_body.h"
 #include "store/sqlite/failure.h"
 
 namespace once::store::sqlite {

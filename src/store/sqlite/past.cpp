@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "encoding/past_codec.h"
+#include "codec/past_codec.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "codec/record_codec.h"
 #include "core/names.h"
-#include "encoding/record_codec.h"
 
 namespace once::store::sqlite {
 namespace {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <map>
 
+#include "codec/record_codec.h"
 #include "core/names.h"
-#include "encoding/record_codec.h"
 #include "store/sqlite/store_impl.h"
 
 namespace once::store::sqlite {

@@ -1,7 +1,7 @@
 // Rows for people: what stands where, in pages of short reads.
 #include <algorithm>
 
-#include "encoding/record_codec.h"
+#include "codec/record_codec.h"
 #include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
 

@@ -4,10 +4,10 @@
 #include <charconv>
 #include <set>
 
+#include "codec/digest.h"
+#include "codec/record_codec.h"
+#include "codec/stored_body.h"
 #include "core/names.h"
-#include "encoding/digest.h"
-#include "encoding/record_codec.h"
-#include "encoding/stored_body.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/store_impl.h"
 

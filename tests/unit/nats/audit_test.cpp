@@ -1,6 +1,6 @@
 // What an audit finds on a server where somebody deleted messages, and that a retirement which was cut
 // off counts nothing twice.
-#include "engine/auditor.h"
+#include "inspect/auditor.h"
 #include "unit/nats/zone_world.h"
 
 namespace once::store::nats {

@@ -1,10 +1,10 @@
 // Queues on streams that others publish to: what is handed over, what is kept of it, and what the
 // stream may do meanwhile.
 #include "core/decide.h"
-#include "engine/housekeeper.h"
 #include "once/once.h"
 #include "support/eventually.h"
 #include "unit/nats/nats_world.h"
+#include "work/housekeeper.h"
 
 namespace once::store::nats {
 namespace {

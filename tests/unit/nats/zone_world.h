@@ -3,10 +3,10 @@
 #pragma once
 
 #include "core/decide.h"
-#include "engine/housekeeper.h"
 #include "once/once.h"
 #include "unit/nats/bare_stream.h"
 #include "unit/nats/nats_world.h"
+#include "work/housekeeper.h"
 
 namespace once::store::nats {
 

@@ -2,7 +2,7 @@
 // find in one that is older than the audit.
 #include <gmock/gmock.h>
 
-#include "engine/auditor.h"
+#include "inspect/auditor.h"
 #include "once/once.h"
 #include "unit/sqlite/sqlite_world.h"
 

@@ -1,0 +1,259 @@
+// Runs as JSON, and as text that is read from top to bottom: the run, then step by step how it stands.
+#include "cli/flow/print.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/app/json_line.h"
+#include "cli/app/values.h"
+
+namespace once::cli {
+namespace {
+
+bool settled(State state) {
+  return state == State::completed || state == State::dead || state == State::cancelled ||
+         state == State::duplicate;
+}
+
+StepLook active_look(const RunStep& step) {
+  constexpr StepLook kActive{"▶", "active", State::running};
+  if (step.kind != "task") return {"⏸", "waiting", State::retrying};
+  if (!step.task_state || settled(*step.task_state)) return kActive;
+  const State state = *step.task_state;
+  if (state == State::running) return {"▶", to_string(state), state};
+  return {"⏸", to_string(state), state == State::in_doubt ? state : State::retrying};
+}
+
+std::string step_json(const RunStep& step) {
+  const bool failed = step.status == StepStatus::failed;
+  JsonLine line;
+  line.text("step", step.step)
+      .text("kind", step.kind)
+      .text("state", look_of(step).word)
+      .number("attempts", static_cast<std::uint64_t>(step.attempts))
+      .text_or_null("task", step.task)
+      .text_or_null("queue", step.queue)
+      .body_or_null("output", "raw", step.output)
+      .text_or_null("error", failed ? step.why : "")
+      .text_or_null("why", failed ? "" : step.why);
+  if (step.sequence > 0) {
+    line.number("sequence", step.sequence);
+  } else {
+    line.null("sequence");
+  }
+  return line.time_or_null("at", step.at).time_or_null("until", step.until).str();
+}
+
+JsonLine& add_head(JsonLine& line, const RunInfo& run) {
+  return line.text("run", run.run)
+      .text("workflow", run.workflow)
+      .number("version", run.version)
+      .text("state", to_string(run.state))
+      .number("steps_done", run.steps_done);
+}
+JsonLine& add_times(JsonLine& line, const RunInfo& run) {
+  return line.time("started_at", run.started_at)
+      .time_or_null("ended_at", run.ended_at)
+      .text_or_null("waits_for", run.waits_for)
+      .text_or_null("error", run.error);
+}
+JsonLine& add_key(JsonLine& line, const RunInfo& run) {
+  return run.key ? line.text("key", *run.key) : line.null("key");
+}
+
+std::string row(std::string_view label, std::string_view value) {
+  return fmt::format("  {:<11}{}\n", label, value);
+}
+
+std::string head_text(const RunView& run, const Style& style) {
+  const RunInfo& info = run.info;
+  std::string out = fmt::format("{}  {}\n", style.bold(printable(info.run)),
+                                look_text(look_of(info.state), style));
+  out += row("workflow", fmt::format("{} version {}", printable(info.workflow), info.version));
+  if (run.info.key) out += row("key", printable(*run.info.key));
+  out += row("started", format_time(info.started_at));
+  if (info.ended_at) {
+    const Duration took = std::max<Duration>(*info.ended_at - info.started_at, Duration{0});
+    out += row("ended",
+               fmt::format("{} after {}", format_time(*info.ended_at), format_duration(took)));
+  }
+  if (run.round > 1) {
+    out += row("round",
+               fmt::format("{}: it was retried {}", run.round, counted(run.round - 1, "time")));
+  }
+  out += row("as of", fmt::format("#{}", run.sequence));
+  if (!info.waits_for.empty()) out += row("waits for", printable(info.waits_for));
+  if (!info.error.empty()) out += row(run.closed ? "closed" : "error", printable(info.error));
+  const auto shown = [&](const Body& body) {
+    return style.shortened(printable(compact(body)), body.text().size());
+  };
+  out += row("input", shown(run.input));
+  if (run.output) out += row("output", shown(*run.output));
+  return out;
+}
+
+std::string steps_text(const RunView& run, Time now, const Style& style) {
+  Table table({{"STEP"}, {"STATE"}, {"ATTEMPTS", Table::Align::right}, {"QUEUE"}, {"AT"}, {"WHY"}});
+  for (const RunStep& step : run.steps) {
+    const StepLook look = look_of(step);
+    const std::string name = fmt::format("{} {}", look.mark, printable(step.step));
+    table.row({Table::Cell(name, style.in_state(look.colour, name)),
+               Table::Cell(std::string(look.word), style.in_state(look.colour, look.word)),
+               step.kind == "task" ? fmt::format("{}", step.attempts) : std::string("-"),
+               step.kind == "task" && !step.queue.empty() ? step.queue : std::string("-"),
+               step.at ? format_time(*step.at) : std::string("-"), why_text(step, now, style)});
+  }
+  return table.str(style);
+}
+
+}  // namespace
+
+StepLook look_of(const RunStep& step) {
+  switch (step.status) {
+    case StepStatus::pending: return {"○", to_string(step.status), State::waiting};
+    case StepStatus::active: return active_look(step);
+    case StepStatus::completed: return {"✓", to_string(step.status), State::completed};
+    case StepStatus::failed: return {"✗", to_string(step.status), State::dead};
+    case StepStatus::skipped: return {"–", to_string(step.status), State::cancelled};
+    case StepStatus::unreached: return {"·", to_string(step.status), State::cancelled};
+  }
+  return {};
+}
+
+StepLook look_of(RunPhase phase) {
+  switch (phase) {
+    case RunPhase::running: return {"▶", to_string(phase), State::running};
+    case RunPhase::waiting: return {"⏸", to_string(phase), State::retrying};
+    case RunPhase::completed: return {"✓", to_string(phase), State::completed};
+    case RunPhase::failed: return {"✗", to_string(phase), State::dead};
+    case RunPhase::cancelled: return {"–", to_string(phase), State::cancelled};
+  }
+  return {};
+}
+
+std::string look_text(const StepLook& look, const Style& style) {
+  return style.in_state(look.colour, fmt::format("{} {}", look.mark, look.word));
+}
+
+bool over(RunPhase phase) { return phase != RunPhase::running && phase != RunPhase::waiting; }
+
+Error end_of(const RunInfo& run) {
+  return {.code = Code::failed,
+          .message = fmt::format("run {} {} {}{}", run.run,
+                                 run.state == RunPhase::cancelled ? "is" : "has",
+                                 to_string(run.state), run.error.empty() ? "" : ": " + run.error)};
+}
+
+std::string why_text(const RunStep& step, std::optional<Time> now, const Style& style) {
+  std::string text = style.error_cell(step.why);
+  if (!step.until) return text;
+  text += fmt::format("{}({} {}", text.empty() ? "" : " ",
+                      step.kind == "task" ? "tried again at" : "until", format_time(*step.until));
+  if (!now) return text + ')';
+  const Duration left = *step.until - *now;
+  return text + (left > Duration{0} ? fmt::format(", in {})", age_text(left)) : ", due)");
+}
+
+std::string run_text(const RunView& run, Time now, const Style& style) {
+  return head_text(run, style) + '\n' + steps_text(run, now, style);
+}
+
+std::string run_json(const RunView& run) {
+  std::vector<std::string> steps;
+  for (const RunStep& step : run.steps) steps.push_back(step_json(step));
+  JsonLine line;
+  add_key(add_times(add_head(line, run.info), run.info), run.info);
+  return line.number("round", run.round)
+      .boolean("closed", run.closed)
+      .number("sequence", run.sequence)
+      .body("input", "raw", run.input)
+      .body_or_null("output", "raw", run.output)
+      .json("steps", json_array(steps))
+      .str();
+}
+
+std::string run_json(const RunInfo& run) {
+  JsonLine line;
+  return add_key(add_times(add_head(line, run).number("steps", run.steps), run), run).str();
+}
+
+std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& style) {
+  const bool errors =
+      std::any_of(runs.begin(), runs.end(), [](const RunInfo& run) { return !run.error.empty(); });
+  std::vector<Table::Column> columns{{"RUN", Table::Align::left, true},
+                                     {"WORKFLOW"},
+                                     {"KEY"},
+                                     {"STATE"},
+                                     {"STEPS", Table::Align::right},
+                                     {"AGE", Table::Align::right},
+                                     {"WAITS FOR"}};
+  if (errors) columns.push_back({"ERROR"});
+  Table table(std::move(columns));
+  for (const RunInfo& run : runs) {
+    const StepLook look = look_of(run.state);
+    std::vector<Table::Cell> cells{
+        printable(run.run),
+        fmt::format("{}@{}", printable(run.workflow), run.version),
+        run.key ? printable(*run.key) : std::string("-"),
+        Table::Cell(look_text(look, Style(false)), look_text(look, style)),
+        fmt::format("{}/{}", run.steps_done, run.steps),
+        age_text(std::max<Duration>(now - run.started_at, Duration{0})),
+        run.waits_for.empty() ? std::string("-") : style.error_cell(run.waits_for)};
+    if (errors) cells.emplace_back(style.error_cell(run.error));
+    table.row(std::move(cells));
+  }
+  return table.str(style);
+}
+
+EventLines::EventLines(const RunView& run, std::size_t width) : width_(width) {
+  for (const RunStep& step : run.steps) steps_ = std::max(steps_, display_width(step.step));
+}
+
+std::string EventLines::heading(const Style& style) const {
+  return style.bold(fmt::format("{:>8}  {:<24}  {:<10}  {:<{}}  {}", "SEQUENCE", "TIME", "EVENT",
+                                "STEP", steps_, "OUTCOME"));
+}
+
+std::string EventLines::line(const RunEvent& event) const {
+  std::string text =
+      fmt::format("{:>8}  {}  {:<10}  {:<{}}  {:<9}", fmt::format("#{}", event.sequence),
+                  format_time(event.at), event.event, event.step, steps_, event.outcome);
+  if (!event.signal.empty()) text += "  " + printable(event.signal);
+  if (!event.error.empty()) {
+    text += "  " + printable(event.error);
+  } else if (event.value) {
+    text += "  " + printable(compact(*event.value));
+  }
+  if (!event.by.who.empty()) text += "  by " + printable(event.by.who);
+  if (!event.by.why.empty()) text += ": " + printable(event.by.why);
+  text.erase(text.find_last_not_of(' ') + 1);
+  return cut(text, width_);
+}
+
+std::string event_json(const RunEvent& event) {
+  return JsonLine{}
+      .number("sequence", event.sequence)
+      .time("at", event.at)
+      .text("event", event.event)
+      .text("id", event.id)
+      .text_or_null("step", event.step)
+      .text_or_null("signal", event.signal)
+      .number("n", event.n)
+      .text_or_null("outcome", event.outcome)
+      .body_or_null("value", "raw", event.value)
+      .text_or_null("error", event.error)
+      .text_or_null("by", event.by.who)
+      .text_or_null("why", event.by.why)
+      .str();
+}
+
+void print_run(Session& session, const RunView& run) {
+  if (session.json) {
+    session.out.line(run_json(run));
+  } else {
+    session.out.write(run_text(run, now(), session.style()));
+  }
+}
+
+}  // namespace once::cli

@@ -1,0 +1,103 @@
+// once claim QUEUE KEY [--lease D]: the ledger alone, for consumer loops of one's own. The token on
+// standard output means: yours.
+#include <fmt/format.h>
+
+#include "cli/app/commands.h"
+#include "cli/app/json_line.h"
+#include "cli/app/options.h"
+#include "cli/app/values.h"
+#include "cli/task/claimed.h"
+
+namespace once::cli {
+namespace {
+
+struct Options {
+  KeyOptions key{};
+  std::optional<Duration> lease{};
+};
+
+bool waits(const Admission& admission) {
+  return admission.kind == Admission::Kind::held || admission.kind == Admission::Kind::not_due;
+}
+
+std::string json_of(const KeyOptions& key, const Admission& admission, Time until) {
+  JsonLine line;
+  line.text("outcome", to_string(admission.kind)).text("queue", key.queue).text("key", key.key);
+  if (admission.kind == Admission::Kind::claimed) {
+    return line.number("token", admission.token)
+        .number("attempt", static_cast<std::uint64_t>(admission.attempt))
+        .boolean("in_doubt", admission.in_doubt)
+        .text("lease", format_duration(admission.wait))
+        .str();
+  }
+  if (admission.kind == Admission::Kind::completed) {
+    return line.body("result", "raw", admission.result).str();
+  }
+  if (waits(admission)) return line.time("until", until).str();
+  return line.text_or_null("reason", admission.why).str();
+}
+
+std::string words_of(const KeyOptions& key, const Admission& admission, Time until) {
+  const std::string why = admission.why.empty() ? "" : ": " + admission.why;
+  const std::string not_claimed =
+      fmt::format("{} in queue {} is not claimed: ", key.key, key.queue);
+  switch (admission.kind) {
+    case Admission::Kind::claimed: break;
+    case Admission::Kind::completed: return not_claimed + "it was completed before";
+    case Admission::Kind::held:
+      return not_claimed + "another holds it, until " + format_time(until) + " unless renewed";
+    case Admission::Kind::not_due:
+      return not_claimed + "it failed and is to be tried again after " + format_time(until);
+    case Admission::Kind::dead: return not_claimed + "it is dead" + why + " (once dead show)";
+    case Admission::Kind::in_doubt:
+      return not_claimed + "it is in doubt" + why + " (once doubt show)";
+    case Admission::Kind::cancelled: return not_claimed + "it is cancelled" + why;
+  }
+  return {};
+}
+
+int claim(Session& session, const Options& options) {
+  if (options.key.key.empty()) return session.usage("KEY is empty; nothing was claimed");
+  auto ledger = open_ledger(session, options.key.queue);
+  if (!ledger) return session.fail(ledger.error());
+  auto admission = ledger->claim(options.key.key, options.lease.value_or(Duration{0}));
+  if (!admission) return session.fail(admission.error());
+  const bool claimed = admission->kind == Admission::Kind::claimed;
+  const Time until = now() + admission->wait;
+  if (session.json) {
+    session.out.line(json_of(options.key, *admission, until));
+  } else if (claimed) {
+    session.out.line(fmt::format("{}", admission->token));
+    if (admission->in_doubt) {
+      session.hint("an earlier attempt ended without a verdict: its effect may have happened");
+    }
+  } else {
+    session.hint(words_of(options.key, *admission, until));
+  }
+  return claimed ? kDone : kNotClaimed;
+}
+
+}  // namespace
+
+void add_claim(CLI::App& root, Session& session) {
+  auto* app = add_command(root, "claim", "Claim a key of a ledger alone: prints the token");
+  auto options = std::make_shared<Options>();
+  add_key(*app, options->key);
+  add_duration(*app, "--lease", options->lease, "How long it is yours (the queue's lease)");
+  add_example(
+      *app,
+      "Exit status: 0 claimed, 8 not: completed before, held by another, not due, dead, in\n"
+      "doubt or cancelled; --json says which. Nothing is renewed by itself, and the end of\n"
+      "this command does not give the key back.\n"
+      "\n"
+      "Example:\n"
+      "  once queue add webhooks --ledger\n"
+      "  token=$(once claim webhooks evt_17) || exit\n"
+      "  if ./handle evt_17; then once complete webhooks evt_17 --token $token\n"
+      "  else once fail webhooks evt_17 --token $token --error 'handle failed'; fi");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return claim(session, *options); };
+  });
+}
+
+}  // namespace once::cli

@@ -1,0 +1,34 @@
+// once dead list|show|retry|drop
+#include "cli/app/commands.h"
+#include "cli/app/options.h"
+#include "cli/task/held_tasks.h"
+
+namespace once::cli {
+
+void add_dead(CLI::App& root, Session& session) {
+  const Letters letters{.command = "dead", .kind = "dead", .state = State::dead};
+  auto* app = add_letters(root, letters, "Dead letters: list, show, retry and drop them");
+  add_example(*app, "Example:\n  once dead retry --queue billing --error 'rate limit'");
+  add_letters_list(*app, session, letters);
+  add_letters_show(*app, session, letters);
+
+  auto* retry = add_command(*app, "retry", "Run them again, with all their attempts before them");
+  auto options = std::make_shared<DeedOptions>();
+  add_deed_options(*retry, *options);
+  add_example(*retry,
+              "Example:\n"
+              "  once dead retry order-17 --reason 'the address is mended'\n"
+              "  once dead retry --queue billing --error 'rate limit' --since 1d --dry-run");
+  when_given(*retry, [&session, options, letters] {
+    session.command = [&session, options, letters] {
+      Deed deed = deed_on(letters, "retry", "retried");
+      deed.act = retry_task;
+      return carry_out(session, *options, deed);
+    };
+  });
+
+  add_letters_drop(*app, session, letters);
+  show_commands(*app);
+}
+
+}  // namespace once::cli

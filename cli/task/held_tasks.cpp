@@ -1,0 +1,95 @@
+// list, show and drop are the same for both; retry and complete are added by each.
+#include "cli/task/held_tasks.h"
+
+#include <fmt/format.h>
+
+#include "cli/app/options.h"
+#include "cli/task/story.h"
+
+namespace once::cli {
+namespace {
+
+struct ShowOptions {
+  std::string id{};
+  std::optional<std::string> queue{};
+};
+
+int show(Session& session, const Letters& letters, const ShowOptions& options) {
+  auto zone = session.open(Missing::refuse);
+  if (!zone) return session.fail(zone.error());
+  auto task = where_fitting(*zone, options.id, options.queue, deed_on(letters, "show", ""));
+  if (!task) return session.fail(task.error());
+  tell_story(session, *task);
+  return kDone;
+}
+
+}  // namespace
+
+Deed deed_on(const Letters& letters, std::string verb, std::string outcome) {
+  return {.verb = std::move(verb),
+          .outcome = std::move(outcome),
+          .kind = letters.kind,
+          .refusal = "is not " + letters.kind,
+          .states = {letters.state}};
+}
+
+Result<Done> drop_task(Zone& zone, const Target& target, const By& by) {
+  if (auto done = zone.drop(target.id, target.queue, by); !done) return done.error();
+  return Done{"dropped", "is dropped: it will not be run again"};
+}
+
+Result<Done> retry_task(Zone& zone, const Target& target, const By& by) {
+  if (auto done = zone.retry(target.id, target.queue, by); !done) return done.error();
+  return Done{"retried", target.ledger ? "can be claimed again"
+                                       : "is woken; a worker of the queue will run it"};
+}
+
+CLI::App* add_letters(CLI::App& root, const Letters& letters, const std::string& help) {
+  auto* app = add_command(root, letters.command, help);
+  need_command(*app);
+  return app;
+}
+
+void add_letters_list(CLI::App& app, Session& session, const Letters& letters) {
+  auto* list = add_command(app, "list", fmt::format("List the tasks that are {}", letters.kind));
+  auto options = std::make_shared<FilterOptions>();
+  add_filter_options(*list, *options, "100");
+  add_example(*list, fmt::format("Example:\n  once {} list --queue billing --older-than 1d",
+                                 letters.command));
+  when_given(*list, [&session, options, letters] {
+    session.command = [&session, options, letters] {
+      return print_list(session, *options, letters.state);
+    };
+  });
+}
+
+void add_letters_show(CLI::App& app, Session& session, const Letters& letters) {
+  auto* shows = add_command(app, "show", "Tell the whole story of one of them");
+  auto options = std::make_shared<ShowOptions>();
+  add_needed(*shows, "ID", options->id, "The task's id; of a ledger alone, the key");
+  add_text(*shows, "--queue", options->queue, "QUEUE",
+           fmt::format("In this queue only; none: in all where it is {}", letters.kind));
+  add_example(*shows, fmt::format("Example:\n  once {} show order-17", letters.command));
+  when_given(*shows, [&session, options, letters] {
+    session.command = [&session, options, letters] { return show(session, letters, *options); };
+  });
+}
+
+void add_letters_drop(CLI::App& app, Session& session, const Letters& letters) {
+  auto* drop = add_command(app, "drop", "Leave them: they become cancelled");
+  auto options = std::make_shared<DeedOptions>();
+  add_deed_options(*drop, *options);
+  add_example(*drop, fmt::format("Example:\n"
+                                 "  once {0} drop order-17 --reason 'the customer is gone'\n"
+                                 "  once {0} drop --queue billing --older-than 30d --yes",
+                                 letters.command));
+  when_given(*drop, [&session, options, letters] {
+    session.command = [&session, options, letters] {
+      Deed deed = deed_on(letters, "drop", "dropped");
+      deed.act = drop_task;
+      return carry_out(session, *options, deed);
+    };
+  });
+}
+
+}  // namespace once::cli

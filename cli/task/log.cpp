@@ -1,0 +1,99 @@
+// once log [FILTER] [--after N] [--limit N] [-f]
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/app/commands.h"
+#include "cli/app/json_line.h"
+#include "cli/app/options.h"
+#include "cli/app/session.h"
+#include "cli/app/signals.h"
+#include "cli/app/values.h"
+
+namespace once::cli {
+namespace {
+
+constexpr std::size_t kPage = 100;
+constexpr Duration kPause{100};  // between looks when following
+constexpr Duration kAway{500};   // and when the store cannot be reached
+
+struct Options {
+  std::optional<std::string> filter{};
+  std::optional<std::uint64_t> after{}, limit{};
+  bool follow = false;
+};
+
+std::string json_of(const LogEntry& entry) {
+  JsonLine line;
+  line.number("sequence", entry.sequence).text("id", entry.id).text("topic", entry.topic);
+  return add_content(line, entry)
+      .time("published_at", entry.published_at)
+      .text("digest", entry.digest)
+      .time_if("not_before", entry.not_before)
+      .time_if("expires", entry.expires)
+      .str();
+}
+
+// Cut to the terminal's width; elsewhere nothing is cut.
+std::string for_people(const LogEntry& entry, std::size_t width) {
+  std::string body = "(retired)";
+  if (entry.body) {
+    body = entry.body->is_json() ? printable(compact(*entry.body))
+                                 : fmt::format("({})", counted(entry.body->text().size(), "byte"));
+  }
+  std::string when;
+  if (entry.not_before) when += fmt::format("  not before {}", format_time(*entry.not_before));
+  if (entry.expires) when += fmt::format("  expires {}", format_time(*entry.expires));
+  return cut(fmt::format("#{:<6} {}  {}  {}{}  {}", entry.sequence, format_time(entry.published_at),
+                         printable(entry.topic), printable(entry.id), when, body),
+             width);
+}
+
+int log(Session& session, const Options& options) {
+  std::optional<Signals> signals;
+  if (options.follow) signals.emplace();
+  auto zone = session.open(Missing::refuse, options.follow ? Stays::longer : Stays::briefly);
+  if (!zone) return session.fail(zone.error());
+  const std::size_t width = terminal_width(STDOUT_FILENO);
+  std::uint64_t after = options.after.value_or(0);
+  std::uint64_t left = options.limit.value_or(std::numeric_limits<std::uint64_t>::max());
+  while (left > 0) {
+    auto entries = zone->log(after, static_cast<std::size_t>(std::min<std::uint64_t>(left, kPage)),
+                             options.filter.value_or(""));
+    if (!entries && options.follow && away(entries.error())) {
+      if (!session.out.flush() || signals->wait(kAway) || session.out.reader_left()) break;
+      continue;
+    }
+    if (!entries) return session.fail(entries.error());
+    for (const LogEntry& entry : *entries) {
+      session.out.line(session.json    ? json_of(entry)
+                       : session.quiet ? printable(entry.id)
+                                       : for_people(entry, width));
+      after = entry.sequence;
+      --left;
+    }
+    if (entries->empty() && !options.follow) break;
+    if (entries->empty() || options.follow) {
+      if (!session.out.flush()) break;
+    }
+    if (options.follow && signals->wait(entries->empty() ? kPause : Duration{0})) break;
+    if (session.out.closed() || (options.follow && session.out.reader_left())) break;
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_log(CLI::App& root, Session& session) {
+  auto* app = add_command(root, "log", "Print the log, in order");
+  auto options = std::make_shared<Options>();
+  add_text(*app, "FILTER", options->filter, "", "Only these topics, such as orders.>");
+  add_number(*app, "--after", options->after, "Only after this sequence");
+  add_number(*app, "--limit", options->limit, "At most so many entries");
+  add_flag(*app, "-f,--follow", options->follow, "Go on with what is published, until SIGINT");
+  add_example(*app, "Example:\n  once log 'orders.>' --after 100 --json");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return log(session, *options); };
+  });
+}
+
+}  // namespace once::cli

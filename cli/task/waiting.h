@@ -1,0 +1,20 @@
+// Waiting for a task and printing its results, for `wait` and `publish --wait`.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/app/session.h"
+
+namespace once::cli {
+
+struct WaitOptions {
+  std::string id{};
+  std::optional<std::string> queue{};  // none: all that take it
+  std::optional<Duration> timeout{};   // none: no limit
+};
+
+// The exit status: 0 completed, 1 dead or cancelled, 7 in doubt or not in time.
+int wait_until_settled(Session& session, Zone zone, const WaitOptions& options);
+
+}  // namespace once::cli

@@ -1,0 +1,35 @@
+// Programs as handlers: one process group per attempt under a guard.
+//
+//   worker --posix_spawn--> guard (subreaper) --fork/exec--> program (own group, PDEATHSIG)
+//
+// The guard ends the group, and every descendant that left it, when the worker's end of their
+// channel closes (the worker died, kill -9 included), when the worker asks for it (SIGTERM, SIGKILL
+// after the grace), when the worker was silent for a lease, and when the program has exited (what
+// it left behind must not run beside a successor). Then it waits for the handler's next attempt.
+#pragma once
+
+#include "work/task_attempt.h"
+
+namespace once::engine {
+
+// Finds the command as execvp would. Nothing is run.
+struct FoundCommand {
+  std::string path{};  // may be there with an error too; empty: nothing of that name is in PATH
+  int error = 0;       // errno that executing it would meet, as far as that can be known
+};
+FoundCommand find_command(const std::string& command);
+// The same; the error says what is wrong.
+Result<std::string> resolve_command(const std::string& command);
+
+// A handler that runs the program per task; checks the command and the guard first.
+Result<Handler> program_handler(Program program);
+
+// A handler that asks the program's probe, run by the shell with the environment and input of the
+// program: completed(result) it happened, failed it did not, unknown everything else, a probe that
+// cannot be started included. It has guards of its own, started when it is first asked.
+Result<Handler> program_probe(const Program& program);
+
+// See once::guard_main in once/worker.h.
+int run_guard(int argc, char** argv);
+
+}  // namespace once::engine

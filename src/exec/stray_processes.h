@@ -1,0 +1,23 @@
+// Ends processes of a program that have lost their guard. A killed guard leaves them to whoever adopts
+// them, and a suspended guard ends nothing. They are known by the environment of their claim.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "work/task_attempt.h"
+
+namespace once::engine {
+
+// The value of $ONCE_CLAIM: which task of which zone, a dot, and the claim's token.
+std::string claim_mark(const Assignment& assignment);
+
+// Which claims of the assignment's task.
+enum class Claims { earlier, up_to_this };
+
+// Kills what runs on this machine for such a claim, with the same $ONCE_STORE, and returns when nothing
+// of it is left. With Claims::earlier it returns too when the assignment is asked to stop. A suspended
+// guard of theirs is continued: it then sees that its worker is gone.
+void end_strays(const Assignment& assignment, const std::string& store, Claims which);
+
+}  // namespace once::engine

@@ -1,0 +1,462 @@
+#include "flow/action_executor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codec/digest.h"
+#include "codec/step_headers.h"
+#include "codec/stored_body.h"
+#include "core/names.h"
+#include "flow/definition/input.h"
+#include "work/task_row.h"
+
+namespace once::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kQueuesFor = 1s;
+constexpr int kTries = 64;
+const std::string kBy = "workflow";
+
+std::optional<core::TaskPolicy> policy_of(const core::FlowStep& step) {
+  if (!step.retry && step.timeout <= Duration{0}) return std::nullopt;
+  core::TaskPolicy policy{.timeout = step.timeout};
+  if (step.retry) {
+    policy.attempts = static_cast<std::uint32_t>(step.retry->attempts);
+    policy.backoff = core::waits_of(*step.retry);
+    policy.jitter_permille = static_cast<std::uint32_t>(std::lround(step.retry->jitter * 1000));
+  }
+  return policy;
+}
+
+Error held(const core::FlowStep& step, const Error& why) {
+  return {.code = why.code, .message = "step '" + step.id + "' waits: " + why.message};
+}
+
+// Code::invalid_input: it can have no task, and never will. A task that nobody may begin needs no queue.
+Result<store::Append> task_of(const core::FlowDefinition& definition, const core::FlowStep& step,
+                              const core::RunState& state, const std::vector<Queue>& queues,
+                              bool called_off) {
+  auto input = encoding::task_input(step, state, encoding::unreached_in(definition, state));
+  if (!input) return input.error();
+  if (input->size() > core::kMaxBody)
+    return Error{.code = Code::invalid_input, .message = "its input is larger than a task may be"};
+  auto queue = queue_of(step, queues);
+  if (!queue && !called_off) return queue.error();
+  store::Append task{.id = core::step_id(state.run, step.id),
+                     .topic = step.topic,
+                     .body = StoredBody::json(std::move(*input)),
+                     .headers = encoding::step_headers(
+                         {.run = state.run,
+                          .step = step.id,
+                          .reply = core::event_topic(state.workflow, core::FlowEvent::Kind::step),
+                          .queue = queue ? *queue : step.queue,
+                          .policy = policy_of(step)})};
+  // A slow runner that is about to start it finds that it is there, and nobody may begin it.
+  if (called_off) task.lives = Duration{0};
+  return task;
+}
+
+core::FlowEvent no_task(const core::FlowStep& step, const core::RunState& state, std::string why) {
+  core::FlowEvent event = core::event_in(state, core::FlowEvent::Kind::step, 0, step.id);
+  event.outcome = core::StepOutcome::failed;
+  event.error = std::move(why);
+  return event;
+}
+
+// One order per round and step, whoever gives it.
+core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
+                     const core::FlowStep& step) {
+  return encoding::nonce_of(
+      encoding::sha256(state.run + ".retried." + std::to_string(retry.round) + "." + step.id));
+}
+
+// A step that is to start, as far as gates are concerned; none: another kind of act.
+struct Start {
+  std::size_t step{};
+  bool task = false;
+  std::uint32_t round{};  // that has it run again; zero: for the first time
+};
+std::optional<Start> start_in(const core::FlowAction& action) {
+  if (const auto* task = std::get_if<core::StartTask>(&action))
+    return Start{.step = task->step, .task = true};
+  if (const auto* task = std::get_if<core::RetryTask>(&action))
+    return Start{.step = task->step, .task = true, .round = task->round};
+  if (const auto* wait = std::get_if<core::StartWait>(&action)) return Start{.step = wait->step};
+  if (const auto* end = std::get_if<core::EndStep>(&action)) return Start{.step = end->step};
+  return std::nullopt;
+}
+
+std::uint32_t rate_retries_of(const core::RunState& state, const core::FlowStep& step) {
+  const auto tried = state.rate_retries.find(step.id);
+  return tried == state.rate_retries.end() ? 0 : tried->second.n;
+}
+
+// The steps whose outputs the acts look at.
+std::set<std::string> needed_by(const core::FlowDefinition& definition,
+                                const std::vector<core::FlowAction>& actions) {
+  std::set<std::string> steps;
+  for (const core::FlowAction& action : actions) {
+    if (const auto* start = std::get_if<core::StartTask>(&action))
+      encoding::add_steps_of(definition.steps[start->step].input, steps);
+    else if (const auto* off = std::get_if<core::CallOff>(&action))
+      encoding::add_steps_of(definition.steps[off->step].input, steps);
+    else if (std::holds_alternative<core::EndRun>(action))
+      encoding::add_steps_of(definition.output, steps);
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::size_t most_kept(const core::FlowDefinition& definition) {
+  constexpr std::size_t kEach = 4 << 10;
+  constexpr std::size_t kTogether = 256 << 10;  // a record must not outgrow what a store takes
+  return std::min(kEach, kTogether / std::max<std::size_t>(definition.steps.size(), 1));
+}
+
+// What goes to the log for one event.
+class FlowActs::Batch {
+ public:
+  struct Item {
+    const core::FlowStep* step{};          // whose task it is; null: an event
+    std::optional<core::FlowEvent> end{};  // the run's, as completed
+  };
+
+  void event(const core::FlowEvent& event, Duration delay = {}) {
+    items.push_back(FlowLog::entry_of(event, delay));
+    meant.push_back({});
+    if (event.kind == core::FlowEvent::Kind::ended &&
+        event.run_outcome == core::RunOutcome::completed)
+      meant.back().end = event;
+  }
+  void task(store::Append item, const core::FlowStep& step) {
+    items.push_back(std::move(item));
+    meant.push_back({.step = &step});
+  }
+
+  std::vector<store::Append> items{};
+  std::vector<Item> meant{};         // beside items
+  std::optional<Error> held_back{};  // something could not be started as yet
+};
+
+// What could not be started as yet keeps the event from being done with: it is handled again, later.
+Result<void> FlowActs::perform(const core::FlowDefinition& definition, const core::RunState& lean,
+                               std::vector<core::FlowAction> actions, bool gated) {
+  auto filled = book_.with_outputs(lean, needed_by(definition, actions));
+  if (!filled) return filled.error();
+  const core::RunState& state = *filled;
+  Batch batch;
+  Result<std::vector<core::FlowAction>> passed = std::move(actions);
+  if (gated) passed = pass_gates(definition, state, std::move(*passed), batch);
+  if (!passed) return passed.error();
+  for (const core::FlowAction& action : *passed)
+    if (auto done = append(definition, state, action, batch); !done) return done;
+  const std::optional<Error> held_back = std::move(batch.held_back);
+  if (auto sent = send(state, std::move(batch)); !sent) return sent;
+  for (const core::FlowAction& action : *passed)
+    if (auto done = follow_up(definition, state, action); !done) return done;
+  if (held_back) return *held_back;
+  return {};
+}
+
+Result<void> FlowActs::follow_up(const core::FlowDefinition& definition,
+                                 const core::RunState& state, const core::FlowAction& action) {
+  if (const auto* again = std::get_if<core::RetryTask>(&action))
+    return retry(definition, state, *again);
+  if (const auto* off = std::get_if<core::CallOff>(&action))
+    return call_off(core::step_id(state.run, definition.steps[off->step].id), state);
+  if (const auto* timer = std::get_if<core::CallOffTimer>(&action))
+    return call_off_timer(core::event_of(definition, state, *timer), state);
+  if (std::holds_alternative<core::Finish>(action)) return finish(definition, state);
+  return {};
+}
+
+// What is held back leaves the list, and comes again with the event that stands for it here.
+Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefinition& definition,
+                                                           const core::RunState& state,
+                                                           std::vector<core::FlowAction> actions,
+                                                           Batch& batch) {
+  using Kind = core::FlowEvent::Kind;
+  if (auto begun = hold_back(definition, actions, batch); !begun) return begun.error();
+  if (definition.max_runs > 0 &&
+      std::any_of(actions.begin(), actions.end(),
+                  [](const auto& action) { return start_in(action).has_value(); })) {
+    auto wait = gates_.admit(definition, state);
+    if (!wait) return wait.error();
+    if (*wait) {
+      batch.event(core::event_in(state, Kind::admit, state.admits.n + 1), **wait);
+      std::erase_if(actions, [](const auto& action) { return start_in(action).has_value(); });
+    }
+  }
+  std::vector<core::FlowAction> passed;
+  for (core::FlowAction& action : actions) {
+    const auto start = start_in(action);
+    if (start && start->task && definition.steps[start->step].rate) {
+      const core::FlowStep& step = definition.steps[start->step];
+      const std::uint32_t n = rate_retries_of(state, step);
+      const std::string who =
+          start->round > 0 ? state.run + '.' + std::to_string(start->round) : state.run;
+      auto wait = gates_.pass_rate(definition, step, who, n > 0);
+      if (!wait) return wait.error();
+      if (*wait) {
+        batch.event(core::event_in(state, Kind::rate_retry, n + 1, step.id), **wait);
+        continue;
+      }
+    }
+    passed.push_back(std::move(action));
+  }
+  return passed;
+}
+
+// What cannot begin as yet takes nobody's place.
+Result<void> FlowActs::hold_back(const core::FlowDefinition& definition,
+                                 std::vector<core::FlowAction>& actions, Batch& batch) {
+  std::vector<core::FlowAction> rest;
+  for (core::FlowAction& action : actions) {
+    if (const auto* start = std::get_if<core::StartTask>(&action)) {
+      const core::FlowStep& step = definition.steps[start->step];
+      auto known = queues_for(step);
+      if (!known) return known.error();
+      if (auto queue = queue_of(step, *known); !queue) {
+        batch.held_back = held(step, queue.error());
+        continue;
+      }
+    }
+    rest.push_back(std::move(action));
+  }
+  actions = std::move(rest);
+  return {};
+}
+
+Result<void> FlowActs::append(const core::FlowDefinition& definition, const core::RunState& state,
+                              const core::FlowAction& action, Batch& batch) {
+  const auto task = [&](std::size_t index, bool called_off) -> Result<void> {
+    const core::FlowStep& step = definition.steps[index];
+    auto known = queues_for(step);
+    if (!known) return known.error();
+    auto item = task_of(definition, step, state, *known, called_off);
+    if (item)
+      batch.task(std::move(*item), step);
+    else if (item.error().code != Code::invalid_input)
+      batch.held_back = held(step, item.error());
+    else if (!called_off)
+      return refuse(step, state, item.error().message, batch);
+    return {};
+  };
+  if (const auto* start = std::get_if<core::StartTask>(&action)) return task(start->step, false);
+  if (const auto* off = std::get_if<core::CallOff>(&action)) return task(off->step, true);
+  if (const auto* wait = std::get_if<core::StartWait>(&action))
+    batch.event(core::event_of(definition, state, *wait), wait->after);
+  else if (const auto* end = std::get_if<core::EndStep>(&action))
+    batch.event(core::event_of(definition, state, *end));
+  else if (const auto* timer = std::get_if<core::ArmRunTimer>(&action))
+    batch.event(core::event_of(state, *timer), timer->after);
+  else if (const auto* over = std::get_if<core::EndRun>(&action))
+    return end_run(definition, state, *over, batch);
+  return {};
+}
+
+// Which outputs a run has follows from its facts: an output that is large is only pointed at.
+Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const core::RunState& state,
+                               const core::EndRun& end, Batch& batch) {
+  core::FlowEvent event = core::event_of(state, end);
+  if (end.outcome == core::RunOutcome::completed) {
+    auto output =
+        encoding::run_output(definition, state, encoding::unreached_in(definition, state));
+    if (!output) {
+      event.run_outcome = core::RunOutcome::failed;
+      event.error = "the run's output cannot be made: " + output.error().message;
+    } else if (output->size() <= most_kept(definition)) {
+      event.value = std::move(*output);
+    } else {
+      const std::string key = FlowBook::output_key(state.run, end.round);
+      if (auto kept = book_.put_value(key, std::move(*output)); !kept) return kept;
+      event.value_place = {
+          .queue = std::string(core::kValuesLedger), .key = key, .sequence = state.started};
+    }
+  }
+  batch.event(event);
+  return {};
+}
+
+// The first to write an id is right, so a conflict says that another was faster. What the log will never
+// take, or a task's id that somebody else has given to something, ends the step, or the run.
+Result<void> FlowActs::send(const core::RunState& state, Batch batch) {
+  if (batch.items.empty()) return {};
+  const auto answers = log_.append(std::move(batch.items), FlowLog::Again::same);
+  Batch ends;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Batch::Item& meant = batch.meant[i];
+    const bool taken = answers[i] && answers[i]->verdict == core::AppendVerdict::conflict;
+    const bool never = !answers[i] && (answers[i].error().code == Code::too_large ||
+                                       answers[i].error().code == Code::invalid_input);
+    if (!answers[i] && (!never || (meant.step == nullptr && !meant.end))) return answers[i].error();
+    // Another end was first: what was put away for this one is nobody's.
+    if (meant.end && taken && meant.end->value_place)
+      if (auto settled = book_.settle_value(meant.end->value_place->key); !settled) return settled;
+    if (meant.end && never) {
+      core::FlowEvent failed = *meant.end;
+      failed.run_outcome = core::RunOutcome::failed;
+      failed.value.clear();
+      failed.value_place.reset();
+      failed.error = "the run's output cannot be kept: " + answers[i].error().message;
+      ends.event(failed);
+    } else if (meant.step != nullptr && (taken || never)) {
+      const std::string why = never ? answers[i].error().message
+                                    : "the id '" + core::step_id(state.run, meant.step->id) +
+                                          "' was published by somebody else, with other content";
+      if (auto refused = refuse(*meant.step, state, why, ends); !refused) return refused;
+    }
+  }
+  return send(state, std::move(ends));
+}
+
+// The step can have no task, unless it has: what it is given may have changed since, with an error that
+// it looks at, or a queue that came.
+Result<void> FlowActs::refuse(const core::FlowStep& step, const core::RunState& state,
+                              const std::string& why, Batch& batch) {
+  const auto entry = store_.find(core::step_id(state.run, step.id));
+  if (!entry) return entry.error();
+  if (!*entry || !encoding::is_task_of((*entry)->headers, state.run, step.id))
+    batch.event(no_task(step, state, why));
+  return {};
+}
+
+// Once cancelled, completed or forgotten its task never says anything again; a queue that is missing may
+// come back, and until then the event is handled again and again.
+Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core::RunState& state,
+                             const core::RetryTask& action) {
+  const core::FlowStep& step = definition.steps[action.step];
+  const std::string id = core::step_id(state.run, step.id);
+  const auto known = queues();
+  if (!known) return known.error();
+  const auto task = failed_task(store_, id, action.n, *known);
+  if (!task) return task.error();
+  if (!task->why_never.empty()) {
+    core::FlowEvent event = no_task(step, state, "it cannot run again: " + task->why_never);
+    event.n = action.n + 1;
+    Batch batch;
+    batch.event(event);
+    return send(state, std::move(batch));
+  }
+  if (!task->found)
+    return Error{.code = Code::store_unavailable,
+                 .message = "no queue has task '" + id + "', which is to run again",
+                 .retryable = true};
+  const core::Record& record = task->found->row.stored->record;
+  if (record.state != State::dead) return {};  // it runs, or has just ended in another way
+  const Queue& queue = *task->found->queue;
+  const store::Wake wake{.sequence = task->found->row.entry.sequence,
+                         .order = core::Order{.kind = core::Order::Kind::retry,
+                                              .nonce = nonce_of(state, action, step),
+                                              .claims = record.claims,
+                                              .at = store_.wall(),
+                                              .by = kBy,
+                                              .why = "run " + state.run + " was retried"}};
+  if (auto woken = store_.wake(queue.name, std::span(&wake, 1)); !woken) return woken;
+  auto row = row_at(store_, wake.sequence, queue);
+  if (!row) return row.error();
+  if (*row && has_order(**row, wake.order->nonce, store_.now())) return {};
+  // One that was meant for an earlier try is in its place until a worker has looked at it.
+  return Error{.code = Code::store_unavailable,
+               .message = "step '" + step.id + "' has another order, which is carried out first",
+               .retryable = true};
+}
+
+Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
+  const std::string id = core::event_id(timer);
+  const auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) {
+    // A slow runner that is about to arm it finds that it is there, and over.
+    store::Append item = FlowLog::entry_of(timer);
+    item.lives = Duration{0};
+    const auto appended = log_.append(std::move(item), FlowLog::Again::same);
+    if (!appended) return appended.error();
+  }
+  return call_off(id, state);
+}
+
+Result<void> FlowActs::call_off(const std::string& id, const core::RunState& state) {
+  const core::EndFact* const end = core::end_of(state);
+  const std::string why =
+      end == nullptr ? "nothing waits for it any more" : "run " + state.run + " is over";
+  auto entry = store_.find(id);
+  if (!entry) return entry.error();
+  if (!*entry) return {};
+  const auto& headers = (*entry)->headers;  // a timer has none
+  bool found = false;
+  for (const Look look : {Look::remembered, Look::anew}) {
+    auto known = queues(look);
+    if (!known) return known.error();
+    for (const Queue& queue : *known) {
+      if (!headers.empty() && !encoding::read_step(headers, queue.name)) continue;
+      found = true;
+      if (auto done = call_off(**entry, queue, why); !done) return done;
+    }
+    if (found) break;
+  }
+  return {};
+}
+
+// A worker, or a person, may come to it between the look and the write: then it is looked at again.
+Result<void> FlowActs::call_off(const store::Entry& entry, const Queue& queue,
+                                const std::string& why) {
+  for (int tries = 0; tries < kTries; ++tries) {
+    auto row = row_of(store_, entry, queue);
+    if (!row) return row.error();
+    if (!*row) return {};
+    const bool dead = (*row)->stored && (*row)->stored->record.state == State::dead;
+    if ((*row)->stored && !dead && core::over((*row)->stored->record.state)) return {};
+    auto written = dead && !(*row)->order ? drop(store_, scheduler_, queue, **row, kBy, why)
+                                          : cancel(store_, scheduler_, queue, **row, kBy, why);
+    if (written && written->decision.verdict != core::Verdict::wrong_state) return {};
+    if (!written && (written.error().code != Code::wrong_state || !written.error().retryable))
+      return written.error();
+  }
+  return Error{.code = Code::store_unavailable,
+               .message = "others keep changing '" + entry.id + "', which is to be called off",
+               .retryable = true};
+}
+
+// Events that would have tried a start again are waited for by nobody; of a run that may be retried the
+// one that waits for max_runs is.
+Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
+  using Kind = core::FlowEvent::Kind;
+  for (const core::FlowStep& step : definition.steps) {
+    if (!step.rate || core::last_fact(state, step.id).fact != nullptr) continue;
+    const core::FlowEvent next =
+        core::event_in(state, Kind::rate_retry, rate_retries_of(state, step) + 1, step.id);
+    if (auto done = call_off(core::event_id(next), state); !done) return done;
+  }
+  if (definition.max_runs > 0 && core::called_off(state))
+    if (auto done =
+            call_off(core::event_id(core::event_in(state, Kind::admit, state.admits.n + 1)), state);
+        !done)
+      return done;
+  return gates_.leave(definition, state.run);
+}
+
+// One that takes its topic may have come since they were read.
+Result<FlowActs::Queues> FlowActs::queues_for(const core::FlowStep& step) {
+  auto known = queues();
+  return known && !queue_of(step, *known) ? queues(Look::anew) : std::move(known);
+}
+
+Result<FlowActs::Queues> FlowActs::queues(Look look) {
+  const Moment now = scheduler_.now();
+  if (look == Look::remembered) {
+    const std::lock_guard lock(mutex_);
+    if (queues_read_ != Moment{} && now - queues_read_ < kQueuesFor) return queues_;
+  }
+  auto read = store_.queues();
+  if (!read) return read.error();
+  const std::lock_guard lock(mutex_);
+  queues_ = *read;
+  queues_read_ = now;
+  return std::move(*read);
+}
+
+}  // namespace once::engine

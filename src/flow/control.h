@@ -1,0 +1,62 @@
+// What people say to a run: a signal, an approval, that it is to end, that it is to go on. Each is one
+// append under an id that says it once; who says the same again hears that it was there. `by.who` is
+// not empty.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "flow/event_log.h"
+#include "flow/run_store.h"
+#include "once/flows.h"
+
+namespace once::engine {
+
+class FlowControl {
+ public:
+  FlowControl(store::Store& store, FlowBook& book, FlowLog& log)
+      : store_(store), book_(book), log_(log) {}
+
+  // All signals of a name have one entry in the log, so the log says which one counts. Another body under
+  // the id of that one is conflicting_duplicate; a run that is over is wrong_state.
+  Result<Signalled> signal(std::string_view run, std::string_view name, const Body& body,
+                           std::string_view id, const By& by);
+  Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
+  Result<void> cancel(std::string_view run, const By& by);
+  Result<std::vector<std::string>> retry(std::string_view run, const By& by);
+
+  struct Known {
+    KnownRun run{};
+    FlowDefinitionRef definition{};
+  };
+  enum class Outputs { judged, all };  // of those that lie elsewhere; there may be many
+  // A run and its definition; Code::not_found: also when it is forgotten. Of a run that failed, also
+  // that it is to go on, from when the log says so.
+  Result<Known> find(std::string_view run, Outputs outputs = Outputs::judged);
+  // Who had a run retried, and why, by the headers of the event; empty: they do not say.
+  static By said_in(const std::map<std::string, std::string>& headers);
+
+ private:
+  static Error no_run(std::string_view run);
+  Result<Known> find_folded(std::string_view run, Outputs outputs = Outputs::judged);
+  struct First {
+    core::FlowEvent event{};
+    std::string by{};
+  };
+  // The signal of that name that counts; none: the log has none as yet.
+  Result<std::optional<First>> first_signal(const core::RunState& state,
+                                            const core::FlowEvent& mine);
+  // Code::wrong_state: the run ended before that entry came.
+  Result<void> came_in_time(const core::RunState& state, core::Sequence sequence);
+  // Code::wrong_state: the task of one of these steps can never run again.
+  Result<void> can_run_again(const core::FlowDefinition& definition, const core::RunState& state,
+                             const std::map<std::string, std::uint32_t>& steps);
+
+  store::Store& store_;
+  FlowBook& book_;
+  FlowLog& log_;
+};
+
+}  // namespace once::engine

@@ -1,0 +1,52 @@
+// From JSON to the fields of a definition, each checked by itself; flow_graph.h looks at the steps
+// together.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "flow/definition/findings.h"
+#include "flow/definition/input.h"
+#include "flow/rules/facts.h"
+#include "json/json.h"
+
+namespace once::encoding {
+
+// The objects that a definition is made of, and what they may contain.
+enum class FlowPart { workflow, step, retry, rate, member, condition };
+inline constexpr FlowPart kFlowParts[] = {FlowPart::workflow, FlowPart::step,
+                                          FlowPart::retry,    FlowPart::rate,
+                                          FlowPart::member,   FlowPart::condition};
+std::string_view to_string(FlowPart part);
+std::span<const std::string_view> fields_of(FlowPart part);
+
+// A path in a mapping or condition of a step, to be looked at when all steps are known.
+struct UsedPath {
+  std::string field;
+  std::string text;
+  FlowPath path;    // its `rest` is not kept
+  bool deep;        // it has one: it looks into the value
+  bool no_default;  // something must be there
+};
+
+// A step with the names that people wrote, before they become places.
+struct NamedStep {
+  core::FlowStep step;
+  std::string where;
+  std::vector<std::string> depends_on;
+  std::string on_failure;
+  std::vector<UsedPath> paths;
+};
+
+struct ReadDefinition {
+  core::FlowDefinition definition{};  // but for its steps
+  std::optional<KeyFormat> key_format{};
+  std::vector<NamedStep> steps{};  // as they were written
+  std::vector<UsedPath> output_paths{};
+};
+// What is not as it should be is a finding, and left out.
+ReadDefinition read_definition(const Json& object, Findings& findings);
+
+}  // namespace once::encoding

@@ -1,0 +1,21 @@
+#include "flow/find_run.h"
+
+namespace once::engine {
+
+Result<std::optional<KnownRun>> find_run(FlowBook& book, FlowLog& log, std::string_view run) {
+  auto known = book.run(run);
+  if (!known || *known) return known;
+  const std::string id = std::string(run) + ".started";
+  auto started = log.find(id);
+  if (!started) return started.error();
+  if (!*started) return std::optional<KnownRun>{};
+  // Its record is made before that event is done with: where that is, it is there now, or forgotten.
+  auto handled = log.handled(id);
+  if (!handled) return handled.error();
+  if (*handled) return book.run(run);
+  KnownRun begun;
+  core::fold(begun.state, **started);
+  return std::optional(std::move(begun));
+}
+
+}  // namespace once::engine

@@ -1,0 +1,253 @@
+#include "flow/start_limits.h"
+
+#include <algorithm>
+
+#include "json/object_reader.h"
+#include "json/object_text.h"
+
+namespace once::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kTries = 64;
+constexpr Duration kFirstLook = 1s;  // of a run that waits for its turn; each one twice as long
+constexpr Duration kLastLook = 30s;
+constexpr Duration kDropEvery = 10s;
+constexpr Duration kLongestBooking = 10min;  // then it looks whether there is room earlier
+
+std::string array_of(const std::vector<std::string>& runs) {
+  std::string text = "[";
+  for (const std::string& run : runs) {
+    if (text.size() > 1) text += ',';
+    encoding::append_canonical_string(run, text);
+  }
+  return text + "]";
+}
+
+std::vector<std::string> runs_in(const encoding::Json* array) {
+  std::vector<std::string> runs;
+  if (array != nullptr)
+    for (const encoding::Json& run : array->items()) runs.push_back(run.string());
+  return runs;
+}
+
+bool has(const std::vector<std::string>& runs, std::string_view run) {
+  return std::find(runs.begin(), runs.end(), run) != runs.end();
+}
+
+// Up to that long, the same each time for one run: not all come back at once.
+Duration spread(std::string_view run, Duration most) {
+  const auto part = static_cast<Duration::rep>(std::hash<std::string_view>{}(run) % 1000);
+  return most * part / 1000;
+}
+
+// Who has been let in during a window of time, and up to where later ones are spoken for. Those who are
+// sent away come back in the order in which they came, each in a window that has room for it.
+struct RateNote {
+  std::uint64_t window{};
+  std::vector<std::string> taken{};
+  std::uint64_t booked_to{};  // the last window for which somebody was told to come back
+  std::uint64_t booked{};     // how many were told so for it
+};
+
+RateNote rate_from(std::string_view text) {
+  RateNote note;
+  const auto json = encoding::parse_json(text);
+  if (!json) return note;
+  encoding::ObjectReader reader(*json);
+  reader.number("window", 0, note.window);
+  reader.number("booked_to", 0, note.booked_to);
+  reader.number("booked", 0, note.booked);
+  note.taken = runs_in(json->member("taken"));
+  return note;
+}
+
+std::string text_of(const RateNote& note) {
+  encoding::ObjectText text;
+  text.number("booked", static_cast<std::int64_t>(note.booked));
+  text.number("booked_to", static_cast<std::int64_t>(note.booked_to));
+  text.json("taken", array_of(note.taken));
+  text.number("window", static_cast<std::int64_t>(note.window));
+  return std::move(text).take();
+}
+
+// Who comes for the first time does not overtake those who were sent away.
+std::uint64_t left_to_newcomers(const RateNote& note, std::uint64_t limit) {
+  if (note.booked_to < note.window) return limit;
+  return note.booked_to == note.window ? limit - std::min(note.booked, limit) : 0;
+}
+
+// The first later window that is not spoken for.
+void book(RateNote& note, std::uint64_t limit) {
+  if (note.booked_to <= note.window) {
+    note.booked_to = note.window + 1;
+    note.booked = 0;
+  } else if (note.booked >= limit) {
+    ++note.booked_to;
+    note.booked = 0;
+  }
+  ++note.booked;
+}
+
+// A clock that goes back a little does not open a window again. One that had been far ahead, and was put
+// right, must not keep everybody waiting until it is there again.
+bool begins(const RateNote& note, std::uint64_t window) {
+  return window > note.window || window + 1 < note.window;
+}
+
+// In a window that had room, or in which nobody asked, not all came who were told to: what is booked
+// stands for nobody.
+void open_window(RateNote& note, std::uint64_t window, std::uint64_t limit) {
+  if (note.taken.size() < limit || window != note.window + 1) {
+    note.booked_to = 0;
+    note.booked = 0;
+  }
+  note.window = window;
+  note.taken.clear();
+}
+
+Duration until_window(std::uint64_t window, Duration per, Duration now) {
+  return std::max(per * static_cast<Duration::rep>(window) - now, Duration{1});
+}
+
+// The place of who comes for the first time.
+Duration until_booked(RateNote& note, Duration per, Duration now, std::string_view who,
+                      std::uint64_t limit) {
+  book(note, limit);
+  const Duration next = until_window(note.window + 1, per, now);
+  return std::clamp(until_window(note.booked_to, per, now), next, std::max(next, kLongestBooking)) +
+         spread(who, per / 10);
+}
+
+// Who came back and found no room looks again some time before what is booked is over.
+Duration until_later(const RateNote& note, Duration per, Duration now, std::string_view who) {
+  const auto windows =
+      static_cast<Duration::rep>(note.booked_to > note.window ? note.booked_to - note.window : 1);
+  return until_window(note.window + 1, per, now) +
+         spread(who, std::min(per * windows, std::max(per / 10, kLongestBooking)));
+}
+
+Error busy(std::string_view what) {
+  return {
+      .code = Code::store_unavailable,
+      .message = "others keep writing who may start " + std::string(what) + "; it is tried again",
+      .retryable = true};
+}
+
+std::string runs_note(const core::FlowDefinition& definition) { return "runs." + definition.name; }
+
+}  // namespace
+
+Result<std::optional<Duration>> FlowGates::admit(const core::FlowDefinition& definition,
+                                                 const core::RunState& run) {
+  for (int tries = 0; tries < kTries; ++tries) {
+    auto note = book_.note(runs_note(definition));
+    if (!note) return note.error();
+    const auto json = encoding::parse_json(*note ? (*note)->json : "{}");
+    std::vector<std::string> in = runs_in(json ? json->member("active") : nullptr);
+    if (has(in, run.run)) return std::optional<Duration>{};
+    if (in.size() >= definition.max_runs) {
+      if (auto dropped = drop_ended(definition, in); !dropped) return dropped.error();
+      if (in.size() >= definition.max_runs) {
+        const Duration wait =
+            std::min(kFirstLook * (1 << std::min<std::uint32_t>(run.admits.n, 5)), kLastLook);
+        return std::optional(wait + spread(run.run, wait / 4));
+      }
+    }
+    in.push_back(run.run);
+    auto written = write_runs(definition, in, *note ? (*note)->revision : core::Revision{});
+    if (!written) return written.error();
+    if (*written) return std::optional<Duration>{};
+  }
+  return busy("runs of workflow '" + definition.name + "'");
+}
+
+Result<bool> FlowGates::admitted(const core::FlowDefinition& definition, std::string_view run) {
+  if (definition.max_runs == 0) return true;
+  auto note = book_.note(runs_note(definition));
+  if (!note) return note.error();
+  if (!*note) return false;
+  const auto json = encoding::parse_json((*note)->json);
+  return has(runs_in(json ? json->member("active") : nullptr), run);
+}
+
+// A runner that died may have left one behind. Those who wait do not all read everybody's record.
+Result<void> FlowGates::drop_ended(const core::FlowDefinition& definition,
+                                   std::vector<std::string>& runs) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [last, is_new] = dropped_at_.try_emplace(definition.name);
+    if (!is_new && scheduler_.now() < last->second + kDropEvery) return {};
+    last->second = scheduler_.now();
+  }
+  const auto active = book_.active(runs);
+  if (!active) return active.error();
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if ((*active)[i]) left.push_back(std::move(runs[i]));
+  runs = std::move(left);
+  return {};
+}
+
+Result<bool> FlowGates::write_runs(const core::FlowDefinition& definition,
+                                   const std::vector<std::string>& active,
+                                   core::Revision expected) {
+  return book_.write_note(runs_note(definition), "{\"active\":" + array_of(active) + "}", expected);
+}
+
+// Who is retried at that moment stays in: how the run stands is looked at after the note was read, and
+// again when it is written.
+Result<void> FlowGates::leave(const core::FlowDefinition& definition, const std::string& run) {
+  if (definition.max_runs == 0) return {};
+  for (int tries = 0; tries < kTries; ++tries) {
+    auto note = book_.note(runs_note(definition));
+    if (!note) return note.error();
+    const auto active = book_.active(std::span(&run, 1));
+    if (!active) return active.error();
+    const auto json = encoding::parse_json(*note ? (*note)->json : "{}");
+    std::vector<std::string> in = runs_in(json ? json->member("active") : nullptr);
+    const bool goes_on = active->front();
+    if (has(in, run) == goes_on || (goes_on && tries == 0)) return {};
+    if (goes_on)
+      in.push_back(run);
+    else
+      std::erase(in, run);
+    auto written = write_runs(definition, in, *note ? (*note)->revision : core::Revision{});
+    if (!written) return written.error();
+  }
+  return busy("runs of workflow '" + definition.name + "'");
+}
+
+// Windows of another length are counted apart.
+Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition& definition,
+                                                     const core::FlowStep& step,
+                                                     const std::string& who, bool sent_away) {
+  const Duration per = step.rate->per;
+  const auto limit = static_cast<std::uint64_t>(step.rate->limit);
+  const std::string name =
+      "rate." + definition.name + "." + step.id + "." + std::to_string(per.count());
+  for (int tries = 0; tries < kTries; ++tries) {
+    auto stored = book_.note(name);
+    if (!stored) return stored.error();
+    RateNote note = *stored ? rate_from((*stored)->json) : RateNote{};
+    const Duration now = store_.now().time_since_epoch();
+    if (const auto window = static_cast<std::uint64_t>(now / per); !*stored || begins(note, window))
+      open_window(note, window, limit);
+    if (has(note.taken, who)) return std::optional<Duration>{};
+    const bool room = note.taken.size() < (sent_away ? limit : left_to_newcomers(note, limit));
+    if (!room && sent_away) return std::optional(until_later(note, per, now, who));
+    std::optional<Duration> wait;
+    if (room)
+      note.taken.push_back(who);
+    else
+      wait = until_booked(note, per, now, who, limit);
+    auto written =
+        book_.write_note(name, text_of(note), *stored ? (*stored)->revision : core::Revision{});
+    if (!written) return written.error();
+    if (*written) return wait;
+  }
+  return busy("step '" + step.id + "' of workflow '" + definition.name + "'");
+}
+
+}  // namespace once::engine

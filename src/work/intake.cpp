@@ -1,0 +1,381 @@
+#include "work/intake.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace once::engine {
+namespace {
+
+// How soon a delivery comes again that may not be claimed just now.
+constexpr Duration kSoon{50};
+
+// What was claimed ahead and given back has not run.
+bool first_start(const core::Record& record) {
+  return record.claims == record.attempts.size() &&
+         std::all_of(
+             record.attempts.begin(), record.attempts.end() - 1,
+             [](const core::Attempt& attempt) { return attempt.ending == core::Ending::released; });
+}
+
+}  // namespace
+
+Intake::Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter& meter,
+               encoding::KeyTemplate key, IntakeSettings settings)
+    : store_(store),
+      scheduler_(scheduler),
+      scribe_(scribe),
+      meter_(meter),
+      key_(std::move(key)),
+      settings_(std::move(settings)) {}
+
+Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
+  Flights found;
+  const Result<void> all_known = recover(found);
+  if (!found.empty()) return Taken{std::move(found), true};
+  if (!all_known && unresolved() >= request.limit) return all_known.error();
+  Round round(*this, std::move(request));
+  return take(round, store_.fetch(round.wanted()));
+}
+
+Intake::Turned Intake::turn(std::span<const store::Swap> swaps, IntakeRequest request) {
+  if (unresolved() > 0) return {.swapped = store_.swap(swaps)};
+  Round round(*this, std::move(request));
+  auto turned = store_.turn(swaps, round.wanted());
+  return {.swapped = std::move(turned.swapped), .taken = take(round, std::move(turned.delivered))};
+}
+
+Result<Intake::Taken> Intake::take(Round& round, Result<std::vector<store::Delivery>> deliveries) {
+  if (!deliveries) {
+    if (!deliveries.error().in_doubt) return deliveries.error();
+    for (Proposal& proposal : round.proposals) ask_again(std::move(proposal));
+    Flights found;
+    static_cast<void>(recover(found));
+    if (found.empty()) return deliveries.error();
+    return Taken{std::move(found), true};
+  }
+  Taken taken{.delivered = !deliveries->empty()};
+  std::vector<store::Delivery> unclaimed;
+  std::vector<Debt> debts;
+  for (store::Delivery& delivery : *deliveries) {
+    if (delivery.unanswered) {
+      const core::Nonce nonce = delivery.stored->record.nonce;
+      ask_again({delivery.entry.sequence, nonce, std::move(delivery)});
+    } else if (!delivery.claimed) {
+      unclaimed.push_back(std::move(delivery));
+    } else if (delivery.stored->record.state == State::running) {
+      store::Address at = *address(delivery.entry);
+      taken.flights.push_back(flight(std::move(delivery), std::move(at)));
+    } else {  // the claim settled it: as dead, in doubt or cancelled
+      meter_.recorded(delivery.stored->record);
+      if (delivery.stored->record.reply_due)
+        debts.push_back({.at = *address(delivery.entry),
+                         .stored = std::move(*delivery.stored),
+                         .handle = std::move(delivery.handle)});
+    }
+  }
+  if (!debts.empty()) scribe_.pay(debts);
+  static_cast<void>(recover(taken.flights));  // those that are not known yet are asked for again
+  if (!unclaimed.empty()) {
+    auto answered = answer(round, std::move(unclaimed), taken.flights);
+    // What was claimed runs; what could not be answered comes again by itself.
+    if (!answered && taken.flights.empty()) return answered.error();
+  }
+  return taken;
+}
+
+std::optional<store::Address> Intake::address(const store::Entry& entry) const {
+  auto key = key_of(entry);
+  if (!key) return std::nullopt;
+  return store::Address{
+      .queue = settings_.queue.name, .key = std::move(*key), .sequence = entry.sequence};
+}
+
+store::Address Intake::own_place(const store::Entry& entry) const {
+  return {.kind = store::Address::Kind::entry,
+          .queue = settings_.queue.name,
+          .sequence = entry.sequence};
+}
+
+// --- A round ----------------------------------------------------------------------------------
+
+Intake::Round::Round(Intake& intake, IntakeRequest request)
+    : intake_(intake), perhaps_(intake.unresolved()), request_(std::move(request)) {
+  request_.limit -= std::min(request_.limit, perhaps_);
+}
+
+store::Fetch Intake::Round::wanted() {
+  return {.queue = intake_.settings_.queue.name,
+          .member = intake_.settings_.member,
+          .limit = request_.limit,
+          .again = request_.handlers,
+          .claimer = this,
+          .wait = request_.wait,
+          .stop = request_.stop};
+}
+
+std::optional<store::Address> Intake::Round::address(const store::Entry& entry) {
+  return intake_.address(entry);
+}
+
+std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
+                                                 const core::Stored* stored,
+                                                 const core::Order* order, core::Now now) {
+  if (!entry.body) return std::nullopt;
+  if (!allowed(now.store)) return std::nullopt;
+  const core::Claim wanted = intake_.command(entry, order);
+  core::Decision decision = core::decide(stored, wanted, *intake_.scribe_.policy(), now);
+  if (decision.verdict == core::Verdict::claimed)
+    proposals.push_back({entry.sequence, wanted.nonce});
+  return std::move(decision.next);
+}
+
+// What may have been claimed before counts as claimed.
+bool Intake::Round::allowed(core::StoreTime now) const {
+  return !request_.allowed || request_.allowed(perhaps_ + proposals.size(), now);
+}
+
+// --- Flights ----------------------------------------------------------------------------------
+
+core::Claim Intake::command(const store::Entry& entry, const core::Order* order) const {
+  core::Claim claim{.sequence = entry.sequence,
+                    .digest = entry.digest,
+                    .worker = settings_.worker,
+                    .member = settings_.member,
+                    .can_probe = settings_.can_probe};
+  if (entry.delay > Duration{0}) claim.not_before = entry.not_before();
+  if (entry.lives) claim.expires = entry.appended_at + *entry.lives;
+  if (order) claim.order = *order;
+  if (auto step = step_of(entry)) {
+    claim.reply = encoding::reply_to(*step);
+    claim.own = std::move(step->policy);
+  }
+  scheduler_.random_bytes(claim.nonce.bytes.data(), claim.nonce.bytes.size());
+  return claim;
+}
+
+// Others may give the messages of their streams any headers.
+std::optional<encoding::StepTask> Intake::step_of(const store::Entry& entry) const {
+  if (!settings_.queue.stream.empty()) return std::nullopt;
+  return encoding::read_step(entry.headers, settings_.queue.name);
+}
+
+Result<std::string> Intake::key_of(const store::Entry& entry) const {
+  return key_.key(entry.id, entry.topic, entry.body ? *entry.body : Body{}, entry.headers);
+}
+
+std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address at) const {
+  auto flight = std::make_unique<Flight>();
+  if (auto step = step_of(delivery.entry)) {
+    flight->run = std::move(step->run);
+    flight->step = std::move(step->step);
+  }
+  flight->task = {.topic = std::move(delivery.entry.topic),
+                  .id = std::move(delivery.entry.id),
+                  .body = std::move(*delivery.entry.body),
+                  .headers = std::move(delivery.entry.headers)};
+  if (delivery.entry.delay > Duration{0})
+    flight->task.not_before = delivery.entry.published_at + delivery.entry.delay;
+  if (delivery.entry.lives)
+    flight->task.expires = delivery.entry.published_at + *delivery.entry.lives;
+  flight->sequence = delivery.entry.sequence;
+  flight->digest = delivery.entry.digest;
+  flight->published_at = delivery.entry.published_at;
+  flight->address = std::move(at);
+  flight->handle = std::move(delivery.handle);
+  flight->stored = std::move(*delivery.stored);
+  flight->nonce = flight->stored.record.nonce;
+  flight->token = core::token_of(flight->stored.record, flight->stored.revision);
+  flight->attempt = flight->stored.record.claims;
+  flight->in_doubt = flight->stored.record.in_doubt;
+  flight->probing = flight->stored.record.attempts.back().probing;
+  flight->first = first_start(flight->stored.record);
+  flight->claimed_for = flight->stored.record.lease;
+  flight->own = flight->stored.record.own;
+  // The lease counts from the write, however late its answer is seen.
+  flight->renewed_at =
+      scheduler_.now() - std::max(Duration{0}, store_.now() - flight->stored.stamp);
+  meter_.claimed(flight->stored.record);
+  return flight;
+}
+
+Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed,
+                            Flights& flights) {
+  std::vector<store::Settlement> settlements;
+  std::optional<Error> failed;  // what it is about comes again, or is found out later
+  for (store::Delivery& delivery : unclaimed) {
+    const auto settle = [&](std::optional<Duration> again) {
+      settlements.push_back({.queue = settings_.queue.name,
+                             .sequence = delivery.entry.sequence,
+                             .handle = delivery.handle,
+                             .again = again});
+    };
+    // `holder` is the record of its key, when that is another task's.
+    const auto set_aside = [&](State state, std::string reason,
+                               const core::Record* holder = nullptr) -> Result<void> {
+      core::SetAside aside{.sequence = delivery.entry.sequence,
+                           .digest = delivery.entry.digest,
+                           .state = state,
+                           .reason = std::move(reason)};
+      if (const auto step = step_of(delivery.entry)) {
+        aside.reply = encoding::reply_to(*step);
+        if (state == State::duplicate && holder && holder->state == State::completed)
+          aside.result = holder->result;
+      }
+      const auto written = scribe_.write({.at = own_place(delivery.entry),
+                                          .command = std::move(aside),
+                                          .handle = delivery.handle});
+      if (!written) return written.error();
+      if (written->decision.verdict == core::Verdict::set_aside)
+        meter_.recorded(written->stored->record);
+      else
+        settle(core::look_again(written->stored->record));
+      return {};
+    };
+    const auto key = key_of(delivery.entry);
+    Result<void> done;
+    // An order without a body to run came too late: somebody settled the task before it.
+    const bool nothing_to_run = !delivery.order || !delivery.entry.body;
+    if (delivery.stored && nothing_to_run && core::settled(delivery.stored->record.state) &&
+        delivery.stored->record.sequence == delivery.entry.sequence) {
+      if (!delivery.stored->record.reply_due) {
+        meter_.stopped_settled();
+        settle(std::nullopt);
+      } else if (const auto debt = pay(delivery); !debt) {
+        settle(kSoon);
+      } else if (!debt->answered) {
+        settle(core::look_again(debt->stored.record));
+      }
+    } else if (!delivery.entry.body) {
+      const std::string& stream = settings_.queue.stream;
+      done =
+          stream.empty()
+              ? set_aside(State::cancelled, "the body was retired before this queue could run it")
+              : set_aside(State::dead, "its message is gone from the stream " + stream +
+                                           ": it was deleted or aged out before it was done");
+    } else if (!key) {
+      done = set_aside(State::dead, key.error().message);
+    } else if (!round.allowed(store_.now())) {
+      settle(kSoon);
+    } else {
+      store::Address at = *address(delivery.entry);
+      const core::Claim wanted =
+          command(delivery.entry, delivery.order ? &*delivery.order : nullptr);
+      auto written = scribe_.write(
+          {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});
+      if (!written && written.error().code == Code::wrong_state) {
+        settle(kSoon);  // it was cancelled a moment ago, as its own record says
+        continue;
+      }
+      if (!written) {
+        failed = written.error();
+        const core::Sequence sequence = delivery.entry.sequence;
+        if (failed->in_doubt) {
+          round.proposals.push_back({sequence, wanted.nonce});
+          ask_again({sequence, wanted.nonce, std::move(delivery)});
+        }
+        continue;
+      }
+      const core::Decision& decision = written->decision;
+      const std::string of = "#" + std::to_string(decision.of.value);
+      switch (decision.verdict) {
+        case core::Verdict::claimed:
+        case core::Verdict::already_done:  // an unanswered write of this very claim
+          round.proposals.push_back({delivery.entry.sequence, written->stored->record.nonce});
+          delivery.stored = std::move(written->stored);
+          flights.push_back(flight(std::move(delivery), std::move(at)));
+          break;
+        case core::Verdict::held: meter_.stopped_held(); [[fallthrough]];
+        case core::Verdict::not_due:
+          settle(std::max(Duration{1}, decision.until - store_.now()));
+          break;
+        case core::Verdict::duplicate_key:
+          done = set_aside(State::duplicate, "same key as " + of, &written->stored->record);
+          break;
+        case core::Verdict::conflicting_key:
+          meter_.stopped_same_key();
+          done = set_aside(State::dead, std::string(core::kConflictingKey) + ": the key '" + *key +
+                                            "' belongs to " + of + " with other content");
+          break;
+        case core::Verdict::exhausted:
+        case core::Verdict::doubted:
+        case core::Verdict::expired:
+        case core::Verdict::cancelled:  // recorded as settled, and the delivery with it
+          meter_.recorded(written->stored->record);
+          break;
+        default: meter_.stopped_settled(); settle(core::look_again(written->stored->record));
+      }
+    }
+    if (!done) failed = done.error();
+  }
+  if (!settlements.empty())
+    if (auto settled = store_.settle(settlements); !settled) return settled;
+  if (failed) return *failed;
+  return {};
+}
+
+// A delivery does not tell in which of its two places its record lies: in the one that has the revision
+// it came with. None: that has changed since, or cannot be read.
+std::optional<Debt> Intake::pay(const store::Delivery& delivery) {
+  std::vector<store::Address> places{own_place(delivery.entry)};
+  if (auto at = address(delivery.entry)) places.push_back(std::move(*at));
+  auto found = scribe_.read(places);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!found[i] || !*found[i] || (*found[i])->revision != delivery.stored->revision) continue;
+    Debt debt{
+        .at = std::move(places[i]), .stored = std::move(**found[i]), .handle = delivery.handle};
+    scribe_.pay(std::span(&debt, 1));
+    return debt;
+  }
+  return std::nullopt;
+}
+
+Result<void> Intake::recover(Flights& flights) {
+  std::vector<Proposal> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    asked.swap(unresolved_);
+  }
+  Result<void> all_known;
+  for (Proposal& proposal : asked) {
+    Result<void> known = recover(proposal, flights);
+    // What a store will never tell is found out by whoever reclaims it.
+    if (known || !known.error().retryable) continue;
+    all_known = std::move(known);
+    ask_again(std::move(proposal));
+  }
+  return all_known;
+}
+
+void Intake::ask_again(Proposal proposal) {
+  const std::lock_guard lock(mutex_);
+  unresolved_.push_back(std::move(proposal));
+}
+
+std::size_t Intake::unresolved() const {
+  const std::lock_guard lock(mutex_);
+  return unresolved_.size();
+}
+
+// A write's answer was lost. What it claimed is mine by its nonce, or it was not written at all and
+// comes again. Without the delivery its handle is lost too: the record alone says when to look again.
+Result<void> Intake::recover(Proposal& proposal, Flights& flights) {
+  if (!proposal.delivery) {
+    auto entry = store_.entry(settings_.queue.name, proposal.sequence);
+    if (!entry) return entry.error();
+    if (!*entry) return {};
+    proposal.delivery = store::Delivery{.entry = std::move(**entry)};
+  }
+  store::Delivery& delivery = *proposal.delivery;
+  auto at = address(delivery.entry);
+  if (!at || !delivery.entry.body) return {};
+  auto stored = std::move(store_.get(std::span(&*at, 1)).front());
+  if (!stored) return stored.error();
+  if (!*stored || (*stored)->record.nonce != proposal.nonce ||
+      (*stored)->record.state != State::running)
+    return {};
+  delivery.stored = std::move(*stored);
+  flights.push_back(flight(std::move(delivery), std::move(*at)));
+  return {};
+}
+
+}  // namespace once::engine

@@ -1,0 +1,110 @@
+#include "work/slots.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace once::engine {
+namespace {
+
+constexpr std::string_view kPrefix = "slot.";
+
+core::Policy slot_policy(const Queue& queue) {
+  core::Policy policy = core::policy_of(queue);
+  policy.timeout = Duration{0};
+  policy.in_doubt = InDoubt::retry;  // a slot has no effect that might have happened
+  policy.attempts = std::numeric_limits<std::uint32_t>::max();
+  return policy;
+}
+
+}  // namespace
+
+Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std::string worker,
+             core::Member member)
+    : store_(store),
+      scheduler_(scheduler),
+      queue_(queue.name),
+      count_(static_cast<std::size_t>(queue.max_running)),
+      worker_(std::move(worker)),
+      member_(member),
+      scribe_(store, slot_policy(queue)),
+      keeper_(scheduler, scribe_, Duration{0}) {}
+
+Slots::~Slots() { keep(0); }
+
+std::size_t Slots::number(const Flight& slot) const {
+  return std::stoul(slot.address.key.substr(kPrefix.size()));
+}
+
+store::Address Slots::address(std::size_t slot) const {
+  return {.kind = store::Address::Kind::lone,
+          .queue = queue_,
+          .key = std::string(kPrefix) + std::to_string(slot)};
+}
+
+// Slots beyond a count that was lowered are given back as soon as nothing runs in them.
+void Slots::set_count(std::size_t count, std::size_t busy) {
+  count_ = count;
+  if (std::all_of(held_.begin(), held_.end(),
+                  [&](const auto& slot) { return number(*slot) < count_; }))
+    return;
+  const auto beyond = std::stable_partition(
+      held_.begin(), held_.end(), [&](const auto& slot) { return number(*slot) < count_; });
+  keep(std::max(busy, static_cast<std::size_t>(beyond - held_.begin())));
+}
+
+Result<std::size_t> Slots::hold(std::size_t want) {
+  std::erase_if(held_, [&](const std::unique_ptr<Flight>& slot) {
+    if (!slot->stop.stop_requested()) return false;
+    Flight* const lost = slot.get();
+    keeper_.unwatch(std::span(&lost, 1));
+    return true;
+  });
+  // As long as one of them is beyond the count, this worker has more than its share.
+  const bool beyond = std::any_of(held_.begin(), held_.end(),
+                                  [&](const auto& slot) { return number(*slot) >= count_; });
+  if (beyond || held_.size() >= want || held_.size() >= count_) return held_.size();
+
+  std::vector<store::Address> addresses;
+  for (std::size_t slot = 0; slot < count_; ++slot) addresses.push_back(address(slot));
+  auto found = store_.get(addresses);
+  for (std::size_t slot = 0; slot < count_ && held_.size() < want; ++slot) {
+    if (!found[slot]) return found[slot].error();
+    const bool mine = std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
+      return held->address == addresses[slot];
+    });
+    if (mine) continue;
+    auto flight = std::make_unique<Flight>();
+    scheduler_.random_bytes(flight->nonce.bytes.data(), flight->nonce.bytes.size());
+    flight->address = addresses[slot];
+    flight->renewed_at = scheduler_.now();
+    auto written = scribe_.write(
+        {.at = addresses[slot],
+         .known = std::move(*found[slot]),
+         .command = core::Claim{.worker = worker_, .member = member_, .nonce = flight->nonce}});
+    if (!written) return written.error();
+    const core::Verdict verdict = written->decision.verdict;
+    if (verdict != core::Verdict::claimed && verdict != core::Verdict::already_done) continue;
+    flight->stored = std::move(*written->stored);
+    flight->claimed_for = flight->stored.record.lease;
+    keeper_.watch(*flight);
+    held_.push_back(std::move(flight));
+  }
+  return held_.size();
+}
+
+void Slots::keep(std::size_t count) {
+  if (held_.size() <= count) return;
+  std::vector<Flight*> others;
+  std::vector<Intent> intents;
+  for (std::size_t i = count; i < held_.size(); ++i) others.push_back(held_[i].get());
+  keeper_.unwatch(others);
+  for (const Flight* slot : others)
+    intents.push_back({.at = slot->address,
+                       .known = slot->stored,
+                       .command = core::Release{.nonce = slot->nonce}});
+  // A slot that cannot be given back now is free when its lease is over.
+  static_cast<void>(scribe_.write(std::move(intents)));
+  held_.resize(count);
+}
+
+}  // namespace once::engine

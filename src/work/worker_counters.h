@@ -1,0 +1,68 @@
+// What a worker counts of itself. Atomics that nobody waits for: counting costs a few nanoseconds, and
+// reading stops nobody.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "base/counter.h"
+#include "base/scheduler.h"
+#include "once/metrics.h"
+#include "store/store.h"
+#include "work/running_task.h"
+
+namespace once::engine {
+
+// Any thread may call anything.
+class Meter {
+ public:
+  Meter(store::Store& store, Scheduler& scheduler);
+
+  void claimed(const core::Record& record);
+  // How a task stands by this worker's own write, without or after an attempt of its.
+  void recorded(const core::Record& record);
+  void settled(const Flight& flight, const core::Record& record);
+  void fenced() { fenced_.add(); }
+  void answered();  // the store did
+
+  // Why the ledger stopped a delivery.
+  void stopped_settled() { stopped_settled_.add(); }
+  void stopped_held() { stopped_held_.add(); }
+  void stopped_same_key() { stopped_same_key_.add(); }
+
+  // While a handler runs.
+  class Running {
+   public:
+    explicit Running(Counter& running) : running_(running) { running_.add(); }
+    ~Running() { running_.subtract(); }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    Counter& running_;
+  };
+  Running started(const Flight& flight);
+
+  WorkerMetrics read() const;
+
+ private:
+  class Latency {
+   public:
+    void add(Duration took);
+    Histogram read() const;
+
+   private:
+    std::array<Counter, Histogram::kBounds.size() + 1> counts_;
+    std::atomic<Duration::rep> sum_{0};
+  };
+  Duration age(const Flight& flight) const;
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  Counter claims_, reclaims_, completed_, retries_, in_doubt_, dead_, cancelled_, given_back_,
+      fenced_, stopped_settled_, stopped_held_, stopped_same_key_, running_;
+  Latency to_start_, to_record_;
+  std::atomic<Moment::rep> answered_at_;
+};
+
+}  // namespace once::engine

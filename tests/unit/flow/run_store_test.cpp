@@ -1,0 +1,337 @@
+// What workflows keep: written over what was read, found again, and never changed by who came second.
+#include "flow/run_store.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "core/audit.h"
+#include "once/testing.h"
+#include "store/memory/memory_store.h"
+#include "support/faulty_store.h"
+
+namespace once::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using core::Revision;
+using core::RunOutcome;
+using core::RunState;
+using once::testing::Fault;
+using once::testing::FaultPlan;
+using once::testing::FaultyStore;
+using once::testing::Seam;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+encoding::ParsedDefinition parsed(const std::string& name, std::uint32_t version,
+                                  const std::string& topic = "pay.charge") {
+  return encoding::parse_definition(R"({"name":")" + name + R"(","version":)" +
+                                    std::to_string(version) +
+                                    R"(,"steps":[{"id":"charge","task":")" + topic + R"("}]})")
+      .value();
+}
+
+// A run of so many rounds, each with its end; none: it goes on.
+RunState run_of(const std::string& run, std::vector<std::optional<RunOutcome>> rounds = {{}}) {
+  RunState state{.run = run,
+                 .workflow = "payment",
+                 .version = 1,
+                 .key = "order-17",
+                 .input = R"({"order":17})",
+                 .started = {3},
+                 .started_at = Time{1h}};
+  std::uint32_t number = 0;
+  for (const auto& outcome : rounds) {
+    core::FlowRound round{.sequence = {3 + 10 * number}, .at = Time{1h + number * 1min}};
+    if (outcome)
+      round.ended = core::EndFact{.outcome = *outcome,
+                                  .error = *outcome == RunOutcome::completed ? "" : "no money",
+                                  .sequence = {4 + 10 * number},
+                                  .at = round.at + 30s};
+    state.rounds[++number] = round;
+  }
+  return state;
+}
+
+class FlowBookTest : public ::testing::Test {
+ protected:
+  FlowBookTest() { book_.make_queues().value(); }
+
+  std::shared_ptr<once::testing::VirtualClock> clock_ =
+      std::make_shared<once::testing::VirtualClock>();
+  FaultyStore store_{store::open_memory(clock_)};
+  std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
+  FlowBook book_{store_, *scheduler_};
+};
+
+// --- Queues -------------------------------------------------------------------------------------
+
+TEST_F(FlowBookTest, TheQueuesAreMadeOnceAndMayBeSet) {
+  std::vector<std::string> names;
+  for (const Queue& queue : store_.queues().value()) names.push_back(queue.name);
+  EXPECT_THAT(names,
+              ElementsAre("once-flow", "once-flows", "once-keys", "once-runs", "once-values"));
+  const Queue flow = store_.queues()->front();
+  Queue paused = flow;
+  paused.paused = true;
+  ASSERT_TRUE(store_.set_queue(paused, flow).value());
+  EXPECT_TRUE(book_.make_queues());
+  EXPECT_EQ(store_.queues()->front(), paused);
+}
+
+TEST_F(FlowBookTest, AQueueOfAnothersUnderItsNameIsNotTaken) {
+  FaultyStore other(store::open_memory(clock_));
+  ASSERT_TRUE(other.add_queue({.name = "once-runs", .topic = "runs.>"})->added);
+  FlowBook book(other, *scheduler_);
+  const auto made = book.make_queues();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, Code::queue_mismatch);
+  EXPECT_THAT(made.error().message, HasSubstr("'once-runs'"));
+}
+
+// --- Definitions --------------------------------------------------------------------------------
+
+TEST_F(FlowBookTest, ADefinitionIsAddedOnceAndDoesNotChange) {
+  EXPECT_TRUE(book_.add(parsed("payment", 1)).value());
+  EXPECT_FALSE(book_.add(parsed("payment", 1)).value()) << "the same again";
+  const auto other = book_.add(parsed("payment", 1, "pay.later"));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::conflicting_duplicate);
+  EXPECT_EQ(other.error().message,
+            "workflow 'payment' version 1 exists with another definition ($.steps.charge.task); "
+            "nothing was added: give it version 2");
+  ASSERT_TRUE(other.error().conflict);
+  EXPECT_EQ(other.error().conflict->id, "payment@1");
+  EXPECT_THAT(other.error().conflict->differs.value(), ElementsAre("$.steps.charge.task"));
+  EXPECT_EQ(book_.definition("payment", 1).value()->steps.at(0).topic, "pay.charge");
+}
+
+TEST_F(FlowBookTest, TheVersionToTakeIsBehindTheNewest) {
+  for (const std::uint32_t version : {1U, 7U}) book_.add(parsed("payment", version)).value();
+  EXPECT_THAT(book_.add(parsed("payment", 1, "other")).error().message,
+              HasSubstr("give it version 8"));
+}
+
+TEST_F(FlowBookTest, TheNewestIsTheHighestVersionOfThatVeryName) {
+  for (const std::uint32_t version : {9U, 10U, 2U}) book_.add(parsed("pay", version)).value();
+  for (const char* name : {"pa", "pay-2", "payment", "pay_"})
+    book_.add(parsed(name, 4'000)).value();
+  EXPECT_EQ(book_.newest("pay").value()->version, 10U);
+  EXPECT_EQ(book_.newest("pa").value()->name, "pa");
+  for (const char* name : {"p", "pay-", "paymen", "Pay"}) {
+    const auto none = book_.newest(name);
+    ASSERT_FALSE(none) << name;
+    EXPECT_EQ(none.error().code, Code::not_found);
+    EXPECT_THAT(none.error().message, HasSubstr("once flow list"));
+  }
+  EXPECT_EQ(book_.definition("pay", 3).error().code, Code::not_found);
+  EXPECT_THAT(book_.definition("pay", 3).error().message, HasSubstr("'pay' of version 3"));
+  EXPECT_EQ(book_.definitions()->size(), 7U);
+}
+
+TEST_F(FlowBookTest, WhatIsAddedHereIsTheNewestAtOnce) {
+  book_.add(parsed("payment", 1)).value();
+  EXPECT_EQ(book_.newest("payment").value()->version, 1U);
+  book_.add(parsed("payment", 2)).value();
+  EXPECT_EQ(book_.newest("payment").value()->version, 2U);
+}
+
+TEST_F(FlowBookTest, ADefinitionIsReadOnce) {
+  book_.add(parsed("payment", 1)).value();
+  const auto first = book_.definition("payment", 1).value();
+  const auto calls = store_.calls(Seam::get);
+  EXPECT_EQ(book_.definition("payment", 1).value(), first);
+  EXPECT_EQ(store_.calls(Seam::get), calls);
+}
+
+// --- Runs ---------------------------------------------------------------------------------------
+
+TEST_F(FlowBookTest, ARunIsReadBackAsItWasWritten) {
+  EXPECT_FALSE(book_.run("r").value());
+  const RunState state = run_of("r");
+  EXPECT_TRUE(book_.write(state, {})->written);
+  const auto known = book_.run("r").value().value();
+  EXPECT_EQ(known.state, state);
+  EXPECT_TRUE(book_.write(run_of("r", {RunOutcome::completed}), known.revision)->written);
+  EXPECT_EQ(book_.run("r").value()->state, run_of("r", {RunOutcome::completed}));
+}
+
+TEST_F(FlowBookTest, WhoIsSecondIsToldWhatIsThere) {
+  ASSERT_TRUE(book_.write(run_of("r"), {})->written);
+  const Revision first = book_.run("r").value()->revision;
+  ASSERT_TRUE(book_.write(run_of("r", {RunOutcome::completed}), first)->written);
+  for (const Revision expected : {Revision{}, first}) {
+    const auto refused = book_.write(run_of("r", {RunOutcome::cancelled}), expected).value();
+    EXPECT_FALSE(refused.written);
+    EXPECT_EQ(refused.current->state, run_of("r", {RunOutcome::completed}));
+    EXPECT_EQ(refused.current->revision, book_.run("r").value()->revision);
+  }
+}
+
+TEST_F(FlowBookTest, AnAnswerThatWasLostIsReadBack) {
+  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::answer_lost));
+  EXPECT_TRUE(book_.write(run_of("r"), {})->written);
+  EXPECT_EQ(store_.faults(), 1U);
+  EXPECT_TRUE(book_.run("r").value());
+}
+
+TEST_F(FlowBookTest, AWriteThatWasLostIsToBeDoneAgain) {
+  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::half_done));
+  const auto lost = book_.write(run_of("r"), {}).value();
+  EXPECT_FALSE(lost.written);
+  EXPECT_FALSE(lost.current);
+  EXPECT_TRUE(book_.write(run_of("r"), {})->written);
+}
+
+// Somebody was first, and the refusal got lost: what is there is not ours.
+TEST_F(FlowBookTest, AnAnswerThatWasLostDoesNotStandForWhatAnotherWrote) {
+  ASSERT_TRUE(book_.write(run_of("r"), {})->written);
+  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::answer_lost));
+  const auto lost = book_.write(run_of("r", {RunOutcome::completed}), {}).value();
+  EXPECT_EQ(store_.faults(), 1U);
+  EXPECT_FALSE(lost.written);
+  EXPECT_EQ(lost.current->state, run_of("r"));
+}
+
+TEST_F(FlowBookTest, AFailureIsAFailure) {
+  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::fails));
+  const auto failed = book_.write(run_of("r"), {});
+  ASSERT_FALSE(failed);
+  EXPECT_TRUE(failed.error().retryable);
+  EXPECT_FALSE(book_.run("r").value());
+}
+
+// As runners do it: read, add a fact, write over what was read.
+TEST_F(FlowBookTest, ManyWriteToOneRunAndNoFactIsLost) {
+  constexpr std::uint32_t kWriters = 8;
+  constexpr std::uint32_t kFacts = 10;
+  ASSERT_TRUE(book_.write(run_of("r"), {})->written);
+  const auto add_facts = [&](std::uint32_t writer) {
+    for (std::uint32_t n = 1; n <= kFacts; ++n) {
+      auto known = book_.run("r").value().value();
+      while (true) {
+        known.state.steps["step-" + std::to_string(writer)][n] = {.sequence = {n}};
+        auto answer = book_.write(known.state, known.revision).value();
+        if (answer.written) break;
+        known = std::move(*answer.current);
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> writers;
+    for (std::uint32_t writer = 0; writer < kWriters; ++writer)
+      writers.emplace_back([&, writer] { add_facts(writer); });
+  }
+  const auto known = book_.run("r").value().value();
+  ASSERT_EQ(known.state.steps.size(), kWriters);
+  for (const auto& [step, facts] : known.state.steps) EXPECT_EQ(facts.size(), kFacts) << step;
+}
+
+TEST_F(FlowBookTest, ARunsRecordIsOneThatAnAuditUnderstands) {
+  struct Case {
+    std::vector<std::optional<RunOutcome>> rounds;
+    State state;
+    std::uint64_t attempts;
+    std::uint64_t asked;
+  };
+  const Case cases[] = {
+      {{{}}, State::waiting, 0, 0},
+      {{RunOutcome::completed}, State::completed, 1, 0},
+      {{RunOutcome::failed}, State::dead, 1, 0},
+      {{RunOutcome::timed_out}, State::dead, 1, 0},
+      {{RunOutcome::cancelled}, State::cancelled, 1, 0},
+      {{RunOutcome::failed, {}}, State::waiting, 1, 0},
+      {{RunOutcome::failed, RunOutcome::completed}, State::completed, 2, 1},
+      {{RunOutcome::failed, RunOutcome::failed, RunOutcome::cancelled}, State::cancelled, 3, 2},
+  };
+  for (const Case& each : cases) {
+    const RunState state = run_of("r", each.rounds);
+    const core::Record record = run_record(state);
+    const store::Row row{.stored = core::Stored{.record = record}};
+    const std::string what = "rounds: " + std::to_string(each.rounds.size());
+    EXPECT_EQ(record.state, each.state) << what;
+    EXPECT_EQ(store::published(row), state.started_at) << what;
+    Totals totals;
+    EXPECT_EQ(core::account({.state = record.state, .record = &record}, totals), "") << what;
+    EXPECT_EQ(totals.attempts, each.attempts) << what;
+    EXPECT_EQ(totals.all_reruns(), each.asked) << what;
+    EXPECT_EQ(totals.rerun(Rerun::asked), each.asked) << what;
+    const core::EndFact* end = core::end_of(state);
+    EXPECT_EQ(record.since, end ? end->at : state.rounds.rbegin()->second.at) << what;
+  }
+}
+
+TEST_F(FlowBookTest, ARunThatWasRetriedForYearsStaysARecord) {
+  std::vector<std::optional<RunOutcome>> rounds(500, RunOutcome::failed);
+  const core::Record record = run_record(run_of("r", rounds));
+  EXPECT_EQ(record.claims, 500U);
+  EXPECT_EQ(record.deeds, 499U);
+  EXPECT_EQ(record.attempts.size(), core::kAttemptsKept);
+  EXPECT_EQ(record.story.size(), core::kDeedsKept);
+  EXPECT_EQ(record.attempts.back().number, 500U);
+  Totals totals;
+  EXPECT_EQ(core::account({.state = record.state, .record = &record}, totals), "");
+}
+
+// --- Keys ---------------------------------------------------------------------------------------
+
+TEST_F(FlowBookTest, AKeyHasOneRun) {
+  const StartKey mine{.run = "payment-1", .version = 3, .input = R"({"order":17})"};
+  EXPECT_FALSE(book_.key("payment", "order-17").value());
+  EXPECT_TRUE(book_.write("payment", "order-17", mine, {})->written);
+  const StartKey theirs{.run = "payment-2", .version = 4, .input = "[]"};
+  const auto refused = book_.write("payment", "order-17", theirs, {}).value();
+  EXPECT_FALSE(refused.written);
+  EXPECT_EQ(refused.current->run, "payment-1");
+  EXPECT_EQ(refused.current->version, 3U);
+  EXPECT_EQ(refused.current->input, R"({"order":17})");
+  EXPECT_FALSE(refused.current->ended);
+  EXPECT_TRUE(book_.write("refund", "order-17", theirs, {})->written) << "of another workflow";
+}
+
+TEST_F(FlowBookTest, TheTimeOfAKeyBeginsWhenItsRunEnds) {
+  const StartKey going{.run = "payment-1", .version = 1, .input = "null"};
+  ASSERT_TRUE(book_.write("payment", "k", going, {})->written);
+  const Revision first = book_.key("payment", "k").value()->revision;
+  clock_->advance(1h);
+  StartKey ended = going;
+  ended.ended = core::StoreTime{};
+  const core::StoreTime now = store_.now();
+  ASSERT_TRUE(book_.write("payment", "k", ended, first)->written);
+  clock_->advance(1h);
+  EXPECT_EQ(book_.key("payment", "k").value()->ended, now) << "by the store, whatever is given";
+  EXPECT_TRUE(book_.write("payment", "k", ended, first)->written) << "it says so already";
+  EXPECT_EQ(book_.key("payment", "k").value()->ended, now) << "and since then";
+  EXPECT_FALSE(book_.write("payment", "k", going, first)->written) << "it has ended";
+
+  const Revision last = book_.key("payment", "k").value()->revision;
+  const StartKey next{.run = "payment-2", .version = 1, .input = "null"};
+  EXPECT_TRUE(book_.write("payment", "k", next, last)->written);
+  EXPECT_FALSE(book_.write("payment", "k", ended, last)->written) << "it is another's by now";
+  EXPECT_EQ(book_.key("payment", "k").value()->run, "payment-2");
+}
+
+TEST_F(FlowBookTest, AKeyWhoseAnswerWasLostIsKnownByItsRun) {
+  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::answer_lost));
+  const StartKey mine{.run = "payment-1", .version = 3, .input = "{}"};
+  EXPECT_TRUE(book_.write("payment", "k", mine, {})->written);
+  EXPECT_EQ(store_.faults(), 1U);
+}
+
+TEST_F(FlowBookTest, AKeysRecordIsOneThatAnAuditUnderstands) {
+  StartKey key{.run = "payment-1", .version = 1, .input = "null"};
+  for (const bool ended : {false, true}) {
+    if (ended) key.ended = core::StoreTime{};
+    const auto before = book_.key("payment", "k").value();
+    ASSERT_TRUE(book_.write("payment", "k", key, before ? before->revision : Revision{})->written);
+    const store::Address at{.queue = "once-keys", .key = "payment:k"};
+    const auto stored = std::move(store_.get(std::span(&at, 1)).front()).value().value();
+    Totals totals;
+    EXPECT_EQ(core::account({.state = stored.record.state, .record = &stored.record}, totals), "");
+    EXPECT_EQ(core::settled(stored.record.state), ended);
+  }
+}
+
+}  // namespace
+}  // namespace once::engine
