@@ -8,7 +8,7 @@ FROM ?= 1
 BENCH_ROUNDS ?= 3
 BENCH_TASKS ?= 50000
 
-.PHONY: build test demo install bench bench-scale bench-flow bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
+.PHONY: build check test nightly demo install bench bench-scale bench-flow bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
 
 # Benchmarks measure the build that is shipped.
 configure_bench = (test -f build/release/build.ninja || cmake --preset release -DONCE_BUILD_TESTS=OFF) && \
@@ -21,7 +21,12 @@ build:
 	@cmake --build build/release -j $(JOBS) --target once once_cli
 	@install -m 755 build/release/once build/once
 
-# Everything, on a fresh Debian 12 too: sets up, builds, tests, tests again with sanitizers.
+# Before each commit: formatting, layering, unit tests, the contract on memory and SQLite, 500 seeds.
+check:
+	@tools/setup build test
+	@tools/run-tests --jobs $(JOBS) check
+
+# What CI runs, on a fresh Debian 12 too: sets up, builds, tests, tests again with sanitizers.
 test:
 	@tools/setup build test fuzz tidy bench
 	@tools/nats-server >/dev/null || true
@@ -29,6 +34,17 @@ test:
 	@tools/nats-js >/dev/null || true
 	@tools/promtool >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) release asan tsan targets
+
+# Everything that takes long, whole: hours. Every mutant, and every other target of this file.
+nightly:
+	@tools/setup build test fuzz tidy bench
+	@tools/nats-server >/dev/null || true
+	@tools/nats-server --old >/dev/null || true
+	@tools/nats-js >/dev/null || true
+	@tools/promtool >/dev/null || true
+	@tools/run-tests --jobs $(JOBS) --mutants all release asan tsan
+	@for target in tidy simulate fuzz chaos stress bench bench-scale bench-flow bench-encoding bench-audit; do \
+		$(MAKE) --no-print-directory $$target || exit 1; done
 
 demo:
 	@tools/setup build

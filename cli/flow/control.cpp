@@ -25,7 +25,7 @@ std::string described(const FirstSignal& first) {
                      first.sequence);
 }
 
-std::string for_people(const SignalOptions& options, const Signalled& sent) {
+std::string for_people(const SignalOptions& options, const SignalResult& sent) {
   const std::string name = printable(options.name), run = printable(options.run);
   if (!sent.counts) {
     return fmt::format("run {} has signal {} already ({}): that one counts, this one was not added",
@@ -37,7 +37,7 @@ std::string for_people(const SignalOptions& options, const Signalled& sent) {
   return fmt::format("signal {} was there already, with run {}, and counts (duplicate)", name, run);
 }
 
-std::string in_json(const SignalOptions& options, const Signalled& sent) {
+std::string in_json(const SignalOptions& options, const SignalResult& sent) {
   JsonLine line;
   line.text("run", options.run)
       .text("signal", options.name)

@@ -6,7 +6,7 @@
 namespace once::cli {
 
 void add_dead(CLI::App& root, Session& session) {
-  const Letters letters{.command = "dead", .kind = "dead", .state = State::dead};
+  const HeldTasks letters{.command = "dead", .kind = "dead", .state = State::dead};
   auto* app = add_letters(root, letters, "Dead letters: list, show, retry and drop them");
   add_example(*app, "Example:\n  once dead retry --queue billing --error 'rate limit'");
   add_letters_list(*app, session, letters);

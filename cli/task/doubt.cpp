@@ -47,7 +47,7 @@ void check_step(const Options& options, Deed& deed) {
   };
 }
 
-int complete(Session& session, const Letters& letters, const Options& options) {
+int complete(Session& session, const HeldTasks& letters, const Options& options) {
   auto result = result_from(options.result, options.raw);
   if (!result) return session.fail(result.error());
   Deed deed = deed_on(letters, "complete", "completed");
@@ -67,7 +67,7 @@ int complete(Session& session, const Letters& letters, const Options& options) {
   return carry_out(session, options.deed, deed);
 }
 
-int retry(Session& session, const Letters& letters, const Options& options) {
+int retry(Session& session, const HeldTasks& letters, const Options& options) {
   Deed deed = deed_on(letters, "retry", "retried");
   check_step(options, deed);
   deed.act = retry_task;
@@ -77,7 +77,7 @@ int retry(Session& session, const Letters& letters, const Options& options) {
 }  // namespace
 
 void add_doubt(CLI::App& root, Session& session) {
-  const Letters letters{.command = "doubt", .kind = "in doubt", .state = State::in_doubt};
+  const HeldTasks letters{.command = "doubt", .kind = "in doubt", .state = State::in_doubt};
   auto* app =
       add_letters(root, letters, "Tasks in doubt: list, show, complete, retry and drop them");
   add_example(*app, "Example:\n  once doubt complete order-17 --result '{\"charge\":\"ch_1\"}'");

@@ -14,7 +14,7 @@ struct ShowOptions {
   std::optional<std::string> queue{};
 };
 
-int show(Session& session, const Letters& letters, const ShowOptions& options) {
+int show(Session& session, const HeldTasks& letters, const ShowOptions& options) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
   auto task = where_fitting(*zone, options.id, options.queue, deed_on(letters, "show", ""));
@@ -25,7 +25,7 @@ int show(Session& session, const Letters& letters, const ShowOptions& options) {
 
 }  // namespace
 
-Deed deed_on(const Letters& letters, std::string verb, std::string outcome) {
+Deed deed_on(const HeldTasks& letters, std::string verb, std::string outcome) {
   return {.verb = std::move(verb),
           .outcome = std::move(outcome),
           .kind = letters.kind,
@@ -44,13 +44,13 @@ Result<Done> retry_task(Zone& zone, const Target& target, const By& by) {
                                        : "is woken; a worker of the queue will run it"};
 }
 
-CLI::App* add_letters(CLI::App& root, const Letters& letters, const std::string& help) {
+CLI::App* add_letters(CLI::App& root, const HeldTasks& letters, const std::string& help) {
   auto* app = add_command(root, letters.command, help);
   need_command(*app);
   return app;
 }
 
-void add_letters_list(CLI::App& app, Session& session, const Letters& letters) {
+void add_letters_list(CLI::App& app, Session& session, const HeldTasks& letters) {
   auto* list = add_command(app, "list", fmt::format("List the tasks that are {}", letters.kind));
   auto options = std::make_shared<FilterOptions>();
   add_filter_options(*list, *options, "100");
@@ -63,7 +63,7 @@ void add_letters_list(CLI::App& app, Session& session, const Letters& letters) {
   });
 }
 
-void add_letters_show(CLI::App& app, Session& session, const Letters& letters) {
+void add_letters_show(CLI::App& app, Session& session, const HeldTasks& letters) {
   auto* shows = add_command(app, "show", "Tell the whole story of one of them");
   auto options = std::make_shared<ShowOptions>();
   add_needed(*shows, "ID", options->id, "The task's id; of a ledger alone, the key");
@@ -75,7 +75,7 @@ void add_letters_show(CLI::App& app, Session& session, const Letters& letters) {
   });
 }
 
-void add_letters_drop(CLI::App& app, Session& session, const Letters& letters) {
+void add_letters_drop(CLI::App& app, Session& session, const HeldTasks& letters) {
   auto* drop = add_command(app, "drop", "Leave them: they become cancelled");
   auto options = std::make_shared<DeedOptions>();
   add_deed_options(*drop, *options);

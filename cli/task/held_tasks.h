@@ -6,20 +6,20 @@
 
 namespace once::cli {
 
-struct Letters {
+struct HeldTasks {
   std::string command{};  // "dead"
   std::string kind{};     // "dead"
   State state{};
 };
 
 // A deed on these letters, to be given its act.
-Deed deed_on(const Letters& letters, std::string verb, std::string outcome);
+Deed deed_on(const HeldTasks& letters, std::string verb, std::string outcome);
 Result<Done> drop_task(Zone& zone, const Target& target, const By& by);
 Result<Done> retry_task(Zone& zone, const Target& target, const By& by);
 
-CLI::App* add_letters(CLI::App& root, const Letters& letters, const std::string& help);
-void add_letters_list(CLI::App& app, Session& session, const Letters& letters);
-void add_letters_show(CLI::App& app, Session& session, const Letters& letters);
-void add_letters_drop(CLI::App& app, Session& session, const Letters& letters);
+CLI::App* add_letters(CLI::App& root, const HeldTasks& letters, const std::string& help);
+void add_letters_list(CLI::App& app, Session& session, const HeldTasks& letters);
+void add_letters_show(CLI::App& app, Session& session, const HeldTasks& letters);
+void add_letters_drop(CLI::App& app, Session& session, const HeldTasks& letters);
 
 }  // namespace once::cli

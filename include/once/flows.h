@@ -134,7 +134,7 @@ struct FirstSignal {
   std::string by{};  // who sent it; empty: not known any more
 };
 
-struct Signalled {
+struct SignalResult {
   bool counts{};      // false: another signal of that name was first, and nothing was added
   Receipt receipt{};  // counts: of this signal
   FirstSignal first{};
@@ -213,8 +213,8 @@ class Flows {
 
   // Idempotent by name and id: the same again is a duplicate, another body under them is
   // conflicting_duplicate. A run that ended before the signal came is wrong_state.
-  Result<Signalled> signal(std::string_view run, std::string_view name, const Body& body,
-                           std::string_view id, const By& by = {});
+  Result<SignalResult> signal(std::string_view run, std::string_view name, const Body& body,
+                              std::string_view id, const By& by = {});
   // The first verdict stands; the other one is conflicting_duplicate.
   Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
   // Nothing more is begun, and what runs is told to stop. A run that failed is closed: its record ages.

@@ -81,7 +81,7 @@ class Control {
   }
 
   Result<engine::Written> write(const Target& target, core::Command command) const {
-    engine::Scribe scribe(*zone_.store, core::policy_of(target.queue));
+    engine::LedgerWriter scribe(*zone_.store, core::policy_of(target.queue));
     return scribe.write({.at = engine::address_of(target.row),
                          .known = target.row.stored,
                          .command = std::move(command)});
@@ -208,7 +208,7 @@ class Control {
     if (!target.queue.stream.empty()) return {};
     const auto step = encoding::read_step(target.row.entry.headers, target.queue.name);
     if (!step) return {};
-    const auto run = engine::FlowBook(*zone_.store, *zone_.scheduler).run(step->run);
+    const auto run = engine::RunStore(*zone_.store, *zone_.scheduler).run(step->run);
     if (!run) return run.error();
     const core::EndFact* const end = *run ? core::end_of((*run)->state) : nullptr;
     if (*run && (end == nullptr || core::failed((*run)->state))) return {};

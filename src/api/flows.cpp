@@ -158,8 +158,8 @@ Result<Started> Flows::start(std::string_view name, const Body& input, StartOpti
       .run = std::move(started->run), .duplicate = started->duplicate, .version = started->version};
 }
 
-Result<Signalled> Flows::signal(std::string_view run, std::string_view name, const Body& body,
-                                std::string_view id, const By& by) {
+Result<SignalResult> Flows::signal(std::string_view run, std::string_view name, const Body& body,
+                                   std::string_view id, const By& by) {
   return impl_->control.signal(run, name, body, id, named(by));
 }
 

@@ -30,11 +30,11 @@ struct Flows::Impl {
   Result<void> read_runs(const RunFilter& filter, NewestRuns& newest);
 
   std::shared_ptr<Zone::Impl> zone;  // keeps it open
-  engine::FlowBook book;
-  engine::FlowLog log;
+  engine::RunStore book;
+  engine::EventLog log;
   engine::FlowStarter starter;
   engine::FlowControl control;
-  engine::FlowGates gates;
+  engine::StartLimits gates;
 };
 
 }  // namespace once::inline v1

@@ -14,7 +14,7 @@ struct Guard::Impl {
   Queue queue{};
   std::string name{};
   std::unique_ptr<store::Membership> membership{};  // null: claims go by their leases alone
-  engine::Scribe scribe;
+  engine::LedgerWriter scribe;
 
   store::Address address(std::string_view key) const {
     return {.queue = queue.name, .key = std::string(key)};
@@ -152,7 +152,7 @@ Result<Guard> Zone::guard(std::string_view queue, GuardOptions options) {
   core::Policy policy = core::policy_of(*definition);
   return Guard(std::unique_ptr<Guard::Impl>(
       new Guard::Impl{impl_, std::move(*definition), std::move(name), std::move(membership),
-                      engine::Scribe(*impl_->store, std::move(policy))}));
+                      engine::LedgerWriter(*impl_->store, std::move(policy))}));
 }
 
 }  // namespace once::inline v1

@@ -194,7 +194,7 @@ class StuckRuns {
   }
 
   const Zone::Impl& zone_;
-  engine::FlowBook book_;
+  engine::RunStore book_;
   std::vector<Queue> queues_;
   std::set<std::string, std::less<>> open_;  // runs of which an event is not handled yet
   std::size_t looked_ = 0;

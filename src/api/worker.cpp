@@ -38,7 +38,7 @@ Outcome Outcome::unknown(std::string why) {
 }
 
 struct Context::Impl {
-  const engine::Assignment& assignment;
+  const engine::TaskAttempt& assignment;
 };
 
 const Task& Context::task() const { return impl_.assignment.task; }
@@ -55,7 +55,7 @@ std::stop_token Context::stop() const { return impl_.assignment.stop; }
 
 namespace {
 
-engine::Steps& steps_of(const engine::Assignment& assignment) {
+engine::Steps& steps_of(const engine::TaskAttempt& assignment) {
   if (!assignment.steps)
     throw Failure({.code = Code::invalid_input,
                    .message = "a probe has no steps: it only asks whether the task happened"});
@@ -156,7 +156,7 @@ Result<Worker> Zone::worker(std::string_view queue, std::function<Outcome(Contex
                             WorkerOptions options) {
   engine::Handler probe;
   if (options.probe)
-    probe = [ask = options.probe](const engine::Assignment& assignment) {
+    probe = [ask = options.probe](const engine::TaskAttempt& assignment) {
       const Context::Impl impl{assignment};
       try {
         return engine::Report{.outcome = ask(Context(impl))};
@@ -168,7 +168,7 @@ Result<Worker> Zone::worker(std::string_view queue, std::function<Outcome(Contex
     };
   auto chosen = settings(
       *impl_, queue,
-      [handler = std::move(handler)](const engine::Assignment& assignment) {
+      [handler = std::move(handler)](const engine::TaskAttempt& assignment) {
         const Context::Impl impl{assignment};
         Context context(impl);
         return engine::Report{.outcome = handler(context)};

@@ -111,7 +111,7 @@ Result<void> Zone::set_retention(const Retention& ages) {
 }
 
 Result<void> Zone::Impl::outlives_keys(const Retention& ages) const {
-  const auto all = engine::FlowBook(*store, *scheduler).definitions();
+  const auto all = engine::RunStore(*store, *scheduler).definitions();
   if (!all) return all.error();
   const auto longest = std::max_element(all->begin(), all->end(), [](const auto& a, const auto& b) {
     return a->key_ttl < b->key_ttl;

@@ -159,7 +159,7 @@ struct Stream {
 
 class Attempt {
  public:
-  Attempt(const Prepared& prepared, const Assignment& assignment)
+  Attempt(const Prepared& prepared, const TaskAttempt& assignment)
       : prepared_(prepared), assignment_(assignment), steps_(assignment) {}
 
   Report run() {
@@ -219,7 +219,7 @@ class Attempt {
   }
 
   // The guard is dead.
-  void end_what_is_left(const GuardProcess& guard) const {
+  void end_what_is_left(const SupervisorProcess& guard) const {
     guard.end_orphans();
     end_strays(assignment_, prepared_.program.store, Claims::up_to_this);
   }
@@ -253,7 +253,7 @@ class Attempt {
   }
 
   // Until the guard has said its last word, or is gone.
-  void converse(const GuardProcess& guard, int stop_event) {
+  void converse(const SupervisorProcess& guard, int stop_event) {
     const auto pause = std::max(assignment_.lease / kHeartbeats, Duration{1});
     auto next_beat = SteadyClock::time_point::max();
     if (assignment_.lease.count() > 0) next_beat = SteadyClock::now() + pause;
@@ -415,12 +415,12 @@ class Attempt {
   }
 
   const Prepared& prepared_;
-  const Assignment& assignment_;
+  const TaskAttempt& assignment_;
   StepServer steps_;
   // One of the program's outputs, as the listener gets it and as much as is kept.
-  template <class Kept, void (ProgramListener::*Hear)(std::string_view)>
+  template <class StreamMessage, void (ProgramListener::*Hear)(std::string_view)>
   struct Heard {
-    Kept& kept;
+    StreamMessage& kept;
     const std::unique_ptr<ProgramListener>& listener;
     void add(std::string_view bytes) {
       kept.add(bytes);
@@ -493,7 +493,7 @@ Result<Handler> handler_of(Role role, Program program, std::vector<std::string> 
   auto prepared =
       std::make_shared<const Prepared>(Prepared{role, std::move(program), std::move(command), *path,
                                                 std::move(*guards), std::move(inherited)});
-  return Handler([prepared = std::move(prepared)](const Assignment& assignment) {
+  return Handler([prepared = std::move(prepared)](const TaskAttempt& assignment) {
     return Attempt(*prepared, assignment).run();
   });
 }

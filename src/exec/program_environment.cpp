@@ -116,7 +116,7 @@ std::vector<std::string> inherited_environment() {
   return kept;
 }
 
-std::string task_line(const Assignment& assignment) {
+std::string task_line(const TaskAttempt& assignment) {
   const Task& task = assignment.task;
   std::string line = "{\"sequence\":" + std::to_string(assignment.sequence.value) + ',';
   append_member("id", task.id, line);
@@ -157,7 +157,7 @@ std::string task_line(const Assignment& assignment) {
   return line;
 }
 
-Result<AttemptFolder> AttemptFolder::make(const Assignment& assignment) {
+Result<AttemptFolder> AttemptFolder::make(const TaskAttempt& assignment) {
   std::string path;
   const auto failure = [&](const char* what) {
     return Error{Code::failed,
@@ -210,7 +210,7 @@ AttemptFolder::~AttemptFolder() {
 }
 
 std::vector<std::string> environment(const std::vector<std::string>& inherited,
-                                     const Assignment& assignment, const Program& program,
+                                     const TaskAttempt& assignment, const Program& program,
                                      const AttemptFolder& folder) {
   std::vector<std::string> variables = inherited;
   const auto set = [&](std::string_view name, std::string_view value) {

@@ -17,7 +17,7 @@ namespace once::engine {
 // One thread uses it, the one that keeps the program; it never waits for the store but in finish().
 class StepServer {
  public:
-  explicit StepServer(const Assignment& assignment) : assignment_(assignment) {}
+  explicit StepServer(const TaskAttempt& assignment) : assignment_(assignment) {}
   ~StepServer() { finish(); }
   StepServer(const StepServer&) = delete;
   StepServer& operator=(const StepServer&) = delete;
@@ -39,7 +39,7 @@ class StepServer {
 
   bool is_full();
 
-  const Assignment& assignment_;
+  const TaskAttempt& assignment_;
   store::FileDescriptor listening_{};
   store::FileDescriptor stop_{};
   std::atomic<bool> stopping_ = false;

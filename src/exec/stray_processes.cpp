@@ -14,7 +14,7 @@ namespace once::engine {
 namespace {
 
 // Names the task in the mark. A step of that name would have the same key, which does no harm.
-std::string task_mark(const Assignment& assignment) {
+std::string task_mark(const TaskAttempt& assignment) {
   return idempotency_key(assignment, "claim") + '.';
 }
 
@@ -31,7 +31,7 @@ std::optional<std::string_view> value_of(std::string_view name, std::string_view
 
 class Mark {
  public:
-  Mark(const Assignment& assignment, const std::string& store, Claims which)
+  Mark(const TaskAttempt& assignment, const std::string& store, Claims which)
       : task_(task_mark(assignment)),
         store_(store),
         token_(assignment.token.value),
@@ -73,11 +73,11 @@ bool kill_marked(const Mark& mark) {
 
 }  // namespace
 
-std::string claim_mark(const Assignment& assignment) {
+std::string claim_mark(const TaskAttempt& assignment) {
   return task_mark(assignment) + std::to_string(assignment.token.value);
 }
 
-void end_strays(const Assignment& assignment, const std::string& store, Claims which) {
+void end_strays(const TaskAttempt& assignment, const std::string& store, Claims which) {
   const Mark mark(assignment, store, which);
   while (kill_marked(mark)) {
     if (which == Claims::earlier && assignment.stop.stop_requested()) return;

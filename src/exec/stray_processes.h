@@ -10,7 +10,7 @@
 namespace once::engine {
 
 // The value of $ONCE_CLAIM: which task of which zone, a dot, and the claim's token.
-std::string claim_mark(const Assignment& assignment);
+std::string claim_mark(const TaskAttempt& assignment);
 
 // Which claims of the assignment's task.
 enum class Claims { earlier, up_to_this };
@@ -18,6 +18,6 @@ enum class Claims { earlier, up_to_this };
 // Kills what runs on this machine for such a claim, with the same $ONCE_STORE, and returns when nothing
 // of it is left. With Claims::earlier it returns too when the assignment is asked to stop. A suspended
 // guard of theirs is continued: it then sees that its worker is gone.
-void end_strays(const Assignment& assignment, const std::string& store, Claims which);
+void end_strays(const TaskAttempt& assignment, const std::string& store, Claims which);
 
 }  // namespace once::engine

@@ -90,8 +90,8 @@ Family& family() {
 
 }  // namespace
 
-Result<GuardProcess> GuardProcess::start(int executable, const std::string& name,
-                                         const std::vector<std::string>& environment) {
+Result<SupervisorProcess> SupervisorProcess::start(int executable, const std::string& name,
+                                                   const std::vector<std::string>& environment) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return cannot_start(name, errno);
@@ -130,15 +130,15 @@ Result<GuardProcess> GuardProcess::start(int executable, const std::string& name
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return cannot_start(name, error);
-  return GuardProcess(pid, std::move(ours));
+  return SupervisorProcess(pid, std::move(ours));
 }
 
-GuardProcess::GuardProcess(GuardProcess&& other) noexcept
+SupervisorProcess::SupervisorProcess(SupervisorProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       channel_(std::move(other.channel_)),
       reused_(other.reused_) {}
 
-GuardProcess::~GuardProcess() {
+SupervisorProcess::~SupervisorProcess() {
   if (pid_ < 0) return;
   // Not only closed: a child that the application forked may hold a copy.
   ::shutdown(channel_.get(), SHUT_RDWR);
@@ -149,7 +149,7 @@ GuardProcess::~GuardProcess() {
   family().remove(pid_);
 }
 
-bool GuardProcess::send_job(const std::vector<int>& descriptors) const {
+bool SupervisorProcess::send_job(const std::vector<int>& descriptors) const {
   guard::Order order = guard::Order::run;
   iovec bytes{&order, sizeof order};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * guard::passed_count)> control{};
@@ -166,11 +166,11 @@ bool GuardProcess::send_job(const std::vector<int>& descriptors) const {
   return ::sendmsg(channel_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof order;
 }
 
-bool GuardProcess::send(guard::Order order) const {
+bool SupervisorProcess::send(guard::Order order) const {
   return ::send(channel_.get(), &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof order;
 }
 
-GuardProcess::Heard GuardProcess::hear() const {
+SupervisorProcess::Heard SupervisorProcess::hear() const {
   guard::Notice notice;
   const ssize_t size = ::recv(channel_.get(), &notice, sizeof notice, MSG_DONTWAIT);
   // A guard that died with words of ours unread resets the channel before its own last words are
@@ -180,10 +180,10 @@ GuardProcess::Heard GuardProcess::hear() const {
   return {notice, false};
 }
 
-void GuardProcess::keep_going() const { ::kill(pid_, SIGCONT); }
+void SupervisorProcess::keep_going() const { ::kill(pid_, SIGCONT); }
 
 // While the guard is there, it adopts what is below it: nothing gets out of its tree.
-void GuardProcess::kill_all() const {
+void SupervisorProcess::kill_all() const {
   ::kill(pid_, SIGSTOP);
   for (bool any = true; any;) {
     any = false;
@@ -199,7 +199,7 @@ void GuardProcess::kill_all() const {
 
 // The program dies with its guard; this is for the rest. The guard is not waited for yet, so that
 // nobody else can have its process id, which is the session's.
-void GuardProcess::end_orphans() const {
+void SupervisorProcess::end_orphans() const {
   // The channel closes before the kernel hands the guard's children on.
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 &&
@@ -228,21 +228,21 @@ Result<std::unique_ptr<GuardPool>> GuardPool::open(const std::string& executable
       new GuardPool(std::move(file), executable, std::move(environment)));
 }
 
-Result<GuardProcess> GuardPool::take() {
+Result<SupervisorProcess> GuardPool::take() {
   {
     const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
-      GuardProcess guard = std::move(idle_.back());
+      SupervisorProcess guard = std::move(idle_.back());
       idle_.pop_back();
       guard.reused_ = true;
       guard.keep_going();
       return guard;
     }
   }
-  return GuardProcess::start(executable_.get(), name_, environment_);
+  return SupervisorProcess::start(executable_.get(), name_, environment_);
 }
 
-void GuardPool::give_back(GuardProcess guard) {
+void GuardPool::give_back(SupervisorProcess guard) {
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(guard));
 }

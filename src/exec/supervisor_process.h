@@ -16,14 +16,14 @@
 namespace once::engine {
 
 // The destructor ends the guard, and what it runs, and waits for that.
-class GuardProcess {
+class SupervisorProcess {
  public:
   // `executable` is an open file; `name` is for people who look at the process list.
-  static Result<GuardProcess> start(int executable, const std::string& name,
-                                    const std::vector<std::string>& environment);
-  GuardProcess(GuardProcess&& other) noexcept;
-  GuardProcess& operator=(GuardProcess&&) = delete;
-  ~GuardProcess();
+  static Result<SupervisorProcess> start(int executable, const std::string& name,
+                                         const std::vector<std::string>& environment);
+  SupervisorProcess(SupervisorProcess&& other) noexcept;
+  SupervisorProcess& operator=(SupervisorProcess&&) = delete;
+  ~SupervisorProcess();
 
   pid_t pid() const { return pid_; }
   int channel() const { return channel_.get(); }
@@ -48,7 +48,7 @@ class GuardProcess {
 
  private:
   friend class GuardPool;
-  GuardProcess(pid_t pid, store::FileDescriptor channel)
+  SupervisorProcess(pid_t pid, store::FileDescriptor channel)
       : pid_(pid), channel_(std::move(channel)) {}
 
   pid_t pid_ = -1;
@@ -65,8 +65,8 @@ class GuardPool {
   static Result<std::unique_ptr<GuardPool>> open(const std::string& executable,
                                                  std::vector<std::string> environment, bool adopts);
 
-  Result<GuardProcess> take();
-  void give_back(GuardProcess guard);  // it has ended what it ran
+  Result<SupervisorProcess> take();
+  void give_back(SupervisorProcess guard);  // it has ended what it ran
 
  private:
   GuardPool(store::FileDescriptor executable, std::string name,
@@ -79,7 +79,7 @@ class GuardPool {
   const std::string name_;
   const std::vector<std::string> environment_;
   std::mutex mutex_{};
-  std::vector<GuardProcess> idle_{};  // under mutex_
+  std::vector<SupervisorProcess> idle_{};  // under mutex_
 };
 
 }  // namespace once::engine

@@ -117,7 +117,7 @@ std::size_t most_kept(const core::FlowDefinition& definition) {
 }
 
 // What goes to the log for one event.
-class FlowActs::Batch {
+class ActionExecutor::Batch {
  public:
   struct Item {
     const core::FlowStep* step{};          // whose task it is; null: an event
@@ -125,7 +125,7 @@ class FlowActs::Batch {
   };
 
   void event(const core::FlowEvent& event, Duration delay = {}) {
-    items.push_back(FlowLog::entry_of(event, delay));
+    items.push_back(EventLog::entry_of(event, delay));
     meant.push_back({});
     if (event.kind == core::FlowEvent::Kind::ended &&
         event.run_outcome == core::RunOutcome::completed)
@@ -142,8 +142,9 @@ class FlowActs::Batch {
 };
 
 // What could not be started as yet keeps the event from being done with: it is handled again, later.
-Result<void> FlowActs::perform(const core::FlowDefinition& definition, const core::RunState& lean,
-                               std::vector<core::FlowAction> actions, bool gated) {
+Result<void> ActionExecutor::perform(const core::FlowDefinition& definition,
+                                     const core::RunState& lean,
+                                     std::vector<core::FlowAction> actions, bool gated) {
   auto filled = book_.with_outputs(lean, needed_by(definition, actions));
   if (!filled) return filled.error();
   const core::RunState& state = *filled;
@@ -161,8 +162,9 @@ Result<void> FlowActs::perform(const core::FlowDefinition& definition, const cor
   return {};
 }
 
-Result<void> FlowActs::follow_up(const core::FlowDefinition& definition,
-                                 const core::RunState& state, const core::FlowAction& action) {
+Result<void> ActionExecutor::follow_up(const core::FlowDefinition& definition,
+                                       const core::RunState& state,
+                                       const core::FlowAction& action) {
   if (const auto* again = std::get_if<core::RetryTask>(&action))
     return retry(definition, state, *again);
   if (const auto* off = std::get_if<core::CallOff>(&action))
@@ -174,10 +176,9 @@ Result<void> FlowActs::follow_up(const core::FlowDefinition& definition,
 }
 
 // What is held back leaves the list, and comes again with the event that stands for it here.
-Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefinition& definition,
-                                                           const core::RunState& state,
-                                                           std::vector<core::FlowAction> actions,
-                                                           Batch& batch) {
+Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
+    const core::FlowDefinition& definition, const core::RunState& state,
+    std::vector<core::FlowAction> actions, Batch& batch) {
   using Kind = core::FlowEvent::Kind;
   if (auto begun = hold_back(definition, actions, batch); !begun) return begun.error();
   if (definition.max_runs > 0 &&
@@ -211,8 +212,8 @@ Result<std::vector<core::FlowAction>> FlowActs::pass_gates(const core::FlowDefin
 }
 
 // What cannot begin as yet takes nobody's place.
-Result<void> FlowActs::hold_back(const core::FlowDefinition& definition,
-                                 std::vector<core::FlowAction>& actions, Batch& batch) {
+Result<void> ActionExecutor::hold_back(const core::FlowDefinition& definition,
+                                       std::vector<core::FlowAction>& actions, Batch& batch) {
   std::vector<core::FlowAction> rest;
   for (core::FlowAction& action : actions) {
     if (const auto* start = std::get_if<core::StartTask>(&action)) {
@@ -230,8 +231,9 @@ Result<void> FlowActs::hold_back(const core::FlowDefinition& definition,
   return {};
 }
 
-Result<void> FlowActs::append(const core::FlowDefinition& definition, const core::RunState& state,
-                              const core::FlowAction& action, Batch& batch) {
+Result<void> ActionExecutor::append(const core::FlowDefinition& definition,
+                                    const core::RunState& state, const core::FlowAction& action,
+                                    Batch& batch) {
   const auto task = [&](std::size_t index, bool called_off) -> Result<void> {
     const core::FlowStep& step = definition.steps[index];
     auto known = queues_for(step);
@@ -259,8 +261,9 @@ Result<void> FlowActs::append(const core::FlowDefinition& definition, const core
 }
 
 // Which outputs a run has follows from its facts: an output that is large is only pointed at.
-Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const core::RunState& state,
-                               const core::EndRun& end, Batch& batch) {
+Result<void> ActionExecutor::end_run(const core::FlowDefinition& definition,
+                                     const core::RunState& state, const core::EndRun& end,
+                                     Batch& batch) {
   core::FlowEvent event = core::event_of(state, end);
   if (end.outcome == core::RunOutcome::completed) {
     auto output =
@@ -271,7 +274,7 @@ Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const cor
     } else if (output->size() <= most_kept(definition)) {
       event.value = std::move(*output);
     } else {
-      const std::string key = FlowBook::output_key(state.run, end.round);
+      const std::string key = RunStore::output_key(state.run, end.round);
       if (auto kept = book_.put_value(key, std::move(*output)); !kept) return kept;
       event.value_place = {
           .queue = std::string(core::kValuesLedger), .key = key, .sequence = state.started};
@@ -283,9 +286,9 @@ Result<void> FlowActs::end_run(const core::FlowDefinition& definition, const cor
 
 // The first to write an id is right, so a conflict says that another was faster. What the log will never
 // take, or a task's id that somebody else has given to something, ends the step, or the run.
-Result<void> FlowActs::send(const core::RunState& state, Batch batch) {
+Result<void> ActionExecutor::send(const core::RunState& state, Batch batch) {
   if (batch.items.empty()) return {};
-  const auto answers = log_.append(std::move(batch.items), FlowLog::Again::same);
+  const auto answers = log_.append(std::move(batch.items), EventLog::Again::same);
   Batch ends;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Batch::Item& meant = batch.meant[i];
@@ -315,8 +318,8 @@ Result<void> FlowActs::send(const core::RunState& state, Batch batch) {
 
 // The step can have no task, unless it has: what it is given may have changed since, with an error that
 // it looks at, or a queue that came.
-Result<void> FlowActs::refuse(const core::FlowStep& step, const core::RunState& state,
-                              const std::string& why, Batch& batch) {
+Result<void> ActionExecutor::refuse(const core::FlowStep& step, const core::RunState& state,
+                                    const std::string& why, Batch& batch) {
   const auto entry = store_.find(core::step_id(state.run, step.id));
   if (!entry) return entry.error();
   if (!*entry || !encoding::is_task_of((*entry)->headers, state.run, step.id))
@@ -326,8 +329,8 @@ Result<void> FlowActs::refuse(const core::FlowStep& step, const core::RunState& 
 
 // Once cancelled, completed or forgotten its task never says anything again; a queue that is missing may
 // come back, and until then the event is handled again and again.
-Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core::RunState& state,
-                             const core::RetryTask& action) {
+Result<void> ActionExecutor::retry(const core::FlowDefinition& definition,
+                                   const core::RunState& state, const core::RetryTask& action) {
   const core::FlowStep& step = definition.steps[action.step];
   const std::string id = core::step_id(state.run, step.id);
   const auto known = queues();
@@ -365,21 +368,22 @@ Result<void> FlowActs::retry(const core::FlowDefinition& definition, const core:
                .retryable = true};
 }
 
-Result<void> FlowActs::call_off_timer(const core::FlowEvent& timer, const core::RunState& state) {
+Result<void> ActionExecutor::call_off_timer(const core::FlowEvent& timer,
+                                            const core::RunState& state) {
   const std::string id = core::event_id(timer);
   const auto entry = store_.find(id);
   if (!entry) return entry.error();
   if (!*entry) {
     // A slow runner that is about to arm it finds that it is there, and over.
-    store::Append item = FlowLog::entry_of(timer);
+    store::Append item = EventLog::entry_of(timer);
     item.lives = Duration{0};
-    const auto appended = log_.append(std::move(item), FlowLog::Again::same);
+    const auto appended = log_.append(std::move(item), EventLog::Again::same);
     if (!appended) return appended.error();
   }
   return call_off(id, state);
 }
 
-Result<void> FlowActs::call_off(const std::string& id, const core::RunState& state) {
+Result<void> ActionExecutor::call_off(const std::string& id, const core::RunState& state) {
   const core::EndFact* const end = core::end_of(state);
   const std::string why =
       end == nullptr ? "nothing waits for it any more" : "run " + state.run + " is over";
@@ -402,8 +406,8 @@ Result<void> FlowActs::call_off(const std::string& id, const core::RunState& sta
 }
 
 // A worker, or a person, may come to it between the look and the write: then it is looked at again.
-Result<void> FlowActs::call_off(const store::Entry& entry, const Queue& queue,
-                                const std::string& why) {
+Result<void> ActionExecutor::call_off(const store::Entry& entry, const Queue& queue,
+                                      const std::string& why) {
   for (int tries = 0; tries < kTries; ++tries) {
     auto row = row_of(store_, entry, queue);
     if (!row) return row.error();
@@ -423,7 +427,8 @@ Result<void> FlowActs::call_off(const store::Entry& entry, const Queue& queue,
 
 // Events that would have tried a start again are waited for by nobody; of a run that may be retried the
 // one that waits for max_runs is.
-Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core::RunState& state) {
+Result<void> ActionExecutor::finish(const core::FlowDefinition& definition,
+                                    const core::RunState& state) {
   using Kind = core::FlowEvent::Kind;
   for (const core::FlowStep& step : definition.steps) {
     if (!step.rate || core::last_fact(state, step.id).fact != nullptr) continue;
@@ -440,12 +445,12 @@ Result<void> FlowActs::finish(const core::FlowDefinition& definition, const core
 }
 
 // One that takes its topic may have come since they were read.
-Result<FlowActs::Queues> FlowActs::queues_for(const core::FlowStep& step) {
+Result<ActionExecutor::Queues> ActionExecutor::queues_for(const core::FlowStep& step) {
   auto known = queues();
   return known && !queue_of(step, *known) ? queues(Look::anew) : std::move(known);
 }
 
-Result<FlowActs::Queues> FlowActs::queues(Look look) {
+Result<ActionExecutor::Queues> ActionExecutor::queues(Look look) {
   const Moment now = scheduler_.now();
   if (look == Look::remembered) {
     const std::lock_guard lock(mutex_);

@@ -17,9 +17,9 @@ namespace once::engine {
 // Bytes of an output that are kept with the facts; a larger one lies elsewhere.
 std::size_t most_kept(const core::FlowDefinition& definition);
 
-class FlowActs {
+class ActionExecutor {
  public:
-  FlowActs(store::Store& store, Scheduler& scheduler, FlowBook& book, FlowLog& log)
+  ActionExecutor(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
       : store_(store),
         scheduler_(scheduler),
         book_(book),
@@ -63,9 +63,9 @@ class FlowActs {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  FlowBook& book_;
-  FlowLog& log_;
-  FlowGates gates_;
+  RunStore& book_;
+  EventLog& log_;
+  StartLimits gates_;
   std::mutex mutex_;
   Queues queues_;         // under mutex_
   Moment queues_read_{};  // under mutex_

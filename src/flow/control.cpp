@@ -98,16 +98,17 @@ Error other_signal(const core::FlowEvent& given, core::Sequence sequence) {
 }
 
 // What somebody who sends a signal hears when the log has one of that name.
-Result<Signalled> told_first(core::FlowEvent mine, const core::FlowEvent& first, std::string by) {
-  Signalled answer{.counts = mine.signal_id == first.signal_id,
-                   .first = {.id = first.signal_id,
-                             .sequence = first.sequence.value,
-                             .at = first.at,
-                             .by = std::move(by)}};
+Result<SignalResult> told_first(core::FlowEvent mine, const core::FlowEvent& first,
+                                std::string by) {
+  SignalResult answer{.counts = mine.signal_id == first.signal_id,
+                      .first = {.id = first.signal_id,
+                                .sequence = first.sequence.value,
+                                .at = first.at,
+                                .by = std::move(by)}};
   if (!answer.counts) return answer;
   if (mine.value != first.value) return other_signal(mine, first.sequence);
   mine.by_name = first.by_name;
-  const auto item = FlowLog::entry_of(mine);
+  const auto item = EventLog::entry_of(mine);
   const auto digest = encoding::content_digest(item.topic, item.body);
   if (!digest) return digest.error();
   answer.receipt = {.id = item.id,
@@ -204,8 +205,8 @@ Result<void> FlowControl::came_in_time(const core::RunState& state, core::Sequen
                           std::to_string(sequence.value) + ", and the run does not go on"};
 }
 
-Result<Signalled> FlowControl::signal(std::string_view run, std::string_view name, const Body& body,
-                                      std::string_view id, const By& by) {
+Result<SignalResult> FlowControl::signal(std::string_view run, std::string_view name,
+                                         const Body& body, std::string_view id, const By& by) {
   if (auto ok = core::check_id(id); !ok) return ok.error();
   auto known = find(run);
   if (!known) return known.error();
@@ -238,7 +239,7 @@ Result<Signalled> FlowControl::signal(std::string_view run, std::string_view nam
   const bool mine = *first && (*first)->event.signal_id == id;
   if (end != nullptr && !mine) return is_over(run, *end);
   if (*first) return told_first(event, (*first)->event, (*first)->by);
-  auto item = FlowLog::entry_of(event);
+  auto item = EventLog::entry_of(event);
   item.headers = {{kBy, by.who}};
   auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();
@@ -250,14 +251,14 @@ Result<Signalled> FlowControl::signal(std::string_view run, std::string_view nam
                                           ", which is forgotten by now");
   }
   if (auto ok = came_in_time(state, appended->sequence); !ok) return ok.error();
-  return Signalled{.counts = true,
-                   .receipt = {.id = core::event_id(event),
-                               .sequence = appended->sequence.value,
-                               .digest = encoding::text(appended->digest)},
-                   .first = {.id = std::string(id),
-                             .sequence = appended->sequence.value,
-                             .at = store_.wall(),
-                             .by = by.who}};
+  return SignalResult{.counts = true,
+                      .receipt = {.id = core::event_id(event),
+                                  .sequence = appended->sequence.value,
+                                  .digest = encoding::text(appended->digest)},
+                      .first = {.id = std::string(id),
+                                .sequence = appended->sequence.value,
+                                .at = store_.wall(),
+                                .by = by.who}};
 }
 
 Result<Approved> FlowControl::approve(std::string_view run, std::string_view step, bool yes,
@@ -303,7 +304,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
   } else {
     event.error = rejection(by);
   }
-  auto appended = log_.append(FlowLog::entry_of(event));
+  auto appended = log_.append(EventLog::entry_of(event));
   if (!appended) return appended.error();
   if (appended->verdict == core::AppendVerdict::accepted) {
     if (auto ok = came_in_time(state, appended->sequence); !ok) return ok.error();
@@ -333,7 +334,7 @@ Result<void> FlowControl::cancel(std::string_view run, const By& by) {
   core::FlowEvent event = core::event_in(state, Kind::ended, round);
   event.run_outcome = core::RunOutcome::cancelled;
   event.error = "cancelled by " + said_by(by);
-  auto appended = log_.append(FlowLog::entry_of(event));
+  auto appended = log_.append(EventLog::entry_of(event));
   if (!appended) return appended.error();
   if (appended->verdict != core::AppendVerdict::conflict) return {};
   auto there = log_.find(core::event_id(event));
@@ -372,7 +373,7 @@ Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const 
   if (auto ok = can_run_again(*known->definition, state, *voided); !ok) return ok.error();
   core::FlowEvent event = core::event_in(state, Kind::retried, core::round_of(state) + 1);
   event.voided = std::move(*voided);
-  store::Append item = FlowLog::entry_of(event);
+  store::Append item = EventLog::entry_of(event);
   item.headers = {{kBy, by.who}, {kWhy, by.why}};
   auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();

@@ -16,13 +16,13 @@ namespace once::engine {
 
 class FlowControl {
  public:
-  FlowControl(store::Store& store, FlowBook& book, FlowLog& log)
+  FlowControl(store::Store& store, RunStore& book, EventLog& log)
       : store_(store), book_(book), log_(log) {}
 
   // All signals of a name have one entry in the log, so the log says which one counts. Another body under
   // the id of that one is conflicting_duplicate; a run that is over is wrong_state.
-  Result<Signalled> signal(std::string_view run, std::string_view name, const Body& body,
-                           std::string_view id, const By& by);
+  Result<SignalResult> signal(std::string_view run, std::string_view name, const Body& body,
+                              std::string_view id, const By& by);
   Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
   Result<void> cancel(std::string_view run, const By& by);
   Result<std::vector<std::string>> retry(std::string_view run, const By& by);
@@ -55,8 +55,8 @@ class FlowControl {
                              const std::map<std::string, std::uint32_t>& steps);
 
   store::Store& store_;
-  FlowBook& book_;
-  FlowLog& log_;
+  RunStore& book_;
+  EventLog& log_;
 };
 
 }  // namespace once::engine

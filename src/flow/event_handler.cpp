@@ -13,7 +13,7 @@ constexpr int kTries = 64;  // to write over what was read
 
 }  // namespace
 
-Report FlowTurn::handle(const Assignment& assignment) {
+Report EventHandler::handle(const TaskAttempt& assignment) {
   auto event =
       encoding::decode_event(assignment.task.id, assignment.task.topic, assignment.task.body,
                              assignment.sequence, assignment.published_at);
@@ -25,7 +25,7 @@ Report FlowTurn::handle(const Assignment& assignment) {
                                                        : Outcome::failed(error.message)};
 }
 
-Result<void> FlowTurn::take(core::FlowEvent event) {
+Result<void> EventHandler::take(core::FlowEvent event) {
   bool placed = false;
   std::optional<KnownRun> known = book_.recall(event.run);
   bool recalled = known.has_value();
@@ -65,7 +65,7 @@ Result<void> FlowTurn::take(core::FlowEvent event) {
                .retryable = true};
 }
 
-Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
+Result<std::optional<KnownRun>> EventHandler::find(const core::FlowEvent& event) {
   if (event.kind != Kind::started) return find_run(book_, log_, event.run);
   auto known = book_.run(event.run);
   if (!known || *known) return known;
@@ -76,7 +76,7 @@ Result<std::optional<KnownRun>> FlowTurn::find(const core::FlowEvent& event) {
 
 // Who handled its end may have died over it. Where the log has lost the start, too, nobody knows the key
 // by the run; the starter finds it by the key.
-Result<void> FlowTurn::end_forgotten(const core::FlowEvent& event) {
+Result<void> EventHandler::end_forgotten(const core::FlowEvent& event) {
   if (event.kind != Kind::ended) return {};
   auto started = log_.find(event.run + ".started");
   if (!started) return started.error();
@@ -86,7 +86,8 @@ Result<void> FlowTurn::end_forgotten(const core::FlowEvent& event) {
   return book_.settle_key(state);
 }
 
-Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core::FlowEvent& event) {
+Result<void> EventHandler::place_value(const core::FlowDefinition& definition,
+                                       core::FlowEvent& event) {
   if (event.kind == Kind::ended) {  // it was put away where it stays
     event.value_place.reset();
     return {};
@@ -112,12 +113,12 @@ Result<void> FlowTurn::place_value(const core::FlowDefinition& definition, core:
   }
   if (event.value.size() <= most_kept(definition)) return {};
   event.elsewhere = true;
-  return book_.put_value(FlowBook::value_key(event.run, event.step, event.n),
+  return book_.put_value(RunStore::value_key(event.run, event.step, event.n),
                          std::exchange(event.value, {}));
 }
 
-Result<void> FlowTurn::act(const core::FlowDefinition& definition, const core::RunState& state,
-                           const core::FlowEvent& event) {
+Result<void> EventHandler::act(const core::FlowDefinition& definition, const core::RunState& state,
+                               const core::FlowEvent& event) {
   if (event.kind == Kind::retried)
     if (auto settled = book_.settle_key(state); !settled) return settled;
   // What was put away ages from the end on, or from when it came after that. By the facts as they are

@@ -8,13 +8,13 @@
 
 namespace once::engine {
 
-class FlowTurn {
+class EventHandler {
  public:
-  FlowTurn(store::Store& store, Scheduler& scheduler, FlowBook& book, FlowLog& log)
+  EventHandler(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
       : store_(store), book_(book), log_(log), acts_(store, scheduler, book, log) {}
 
   // A handler of the queue of events. Any thread.
-  Report handle(const Assignment& assignment);
+  Report handle(const TaskAttempt& assignment);
 
  private:
   Result<void> take(core::FlowEvent event);
@@ -28,9 +28,9 @@ class FlowTurn {
                    const core::FlowEvent& event);
 
   store::Store& store_;
-  FlowBook& book_;
-  FlowLog& log_;
-  FlowActs acts_;
+  RunStore& book_;
+  EventLog& log_;
+  ActionExecutor acts_;
 };
 
 }  // namespace once::engine

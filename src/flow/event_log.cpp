@@ -13,27 +13,27 @@ constexpr std::size_t kBatch = 1024;
 
 }  // namespace
 
-FlowLog::FlowLog(store::Store& store, Scheduler& scheduler)
+EventLog::EventLog(store::Store& store, Scheduler& scheduler)
     : store_(store), scheduler_(scheduler), combiner_(scheduler, kBatch, [this](const auto& items) {
         return append_known(store_, items);
       }) {}
 
-store::Append FlowLog::entry_of(const core::FlowEvent& event, Duration delay) {
+store::Append EventLog::entry_of(const core::FlowEvent& event, Duration delay) {
   return {.id = core::event_id(event),
           .topic = core::event_topic(event.workflow, event.kind),
           .body = encoding::event_body(event),
           .delay = delay};
 }
 
-Result<void> FlowLog::check(const core::FlowEvent& event) {
+Result<void> EventLog::check(const core::FlowEvent& event) {
   const store::Append item = entry_of(event);
   if (const auto digest = encoding::content_digest(item.topic, item.body); !digest)
     return digest.error();
   return {};
 }
 
-std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> items,
-                                                     Again again) {
+std::vector<Result<store::Appended>> EventLog::append(std::vector<store::Append> items,
+                                                      Again again) {
   std::vector<std::optional<Error>> refused(items.size());
   std::vector<store::Append> sent;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -60,13 +60,13 @@ std::vector<Result<store::Appended>> FlowLog::append(std::vector<store::Append> 
   return answers;
 }
 
-Result<store::Appended> FlowLog::append(store::Append item, Again again) {
+Result<store::Appended> EventLog::append(store::Append item, Again again) {
   std::vector<store::Append> one;
   one.push_back(std::move(item));
   return std::move(append(std::move(one), again).front());
 }
 
-Result<std::optional<core::FlowEvent>> FlowLog::find(std::string_view id) {
+Result<std::optional<core::FlowEvent>> EventLog::find(std::string_view id) {
   auto entry = store_.find(id);
   if (!entry) return entry.error();
   if (!*entry || !(*entry)->body) return std::optional<core::FlowEvent>{};
@@ -76,7 +76,7 @@ Result<std::optional<core::FlowEvent>> FlowLog::find(std::string_view id) {
   return std::optional<core::FlowEvent>(std::move(*event));
 }
 
-Result<bool> FlowLog::handled(std::string_view id) {
+Result<bool> EventLog::handled(std::string_view id) {
   auto entry = store_.find(id);
   if (!entry) return entry.error();
   if (!*entry) return true;

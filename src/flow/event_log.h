@@ -11,9 +11,9 @@
 
 namespace once::engine {
 
-class FlowLog {
+class EventLog {
  public:
-  FlowLog(store::Store& store, Scheduler& scheduler);
+  EventLog(store::Store& store, Scheduler& scheduler);
 
   // The entry of an event, `delay` after the append.
   static store::Append entry_of(const core::FlowEvent& event, Duration delay = {});

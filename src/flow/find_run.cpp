@@ -2,7 +2,7 @@
 
 namespace once::engine {
 
-Result<std::optional<KnownRun>> find_run(FlowBook& book, FlowLog& log, std::string_view run) {
+Result<std::optional<KnownRun>> find_run(RunStore& book, EventLog& log, std::string_view run) {
   auto known = book.run(run);
   if (!known || *known) return known;
   const std::string id = std::string(run) + ".started";

@@ -10,6 +10,6 @@
 namespace once::engine {
 
 // None: there is no such run, or it is forgotten.
-Result<std::optional<KnownRun>> find_run(FlowBook& book, FlowLog& log, std::string_view run);
+Result<std::optional<KnownRun>> find_run(RunStore& book, EventLog& log, std::string_view run);
 
 }  // namespace once::engine

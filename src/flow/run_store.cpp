@@ -109,11 +109,11 @@ template <class State, class Do>
 void each_elsewhere(State& state, Do&& act) {
   for (auto& [step, facts] : state.steps)
     for (auto& [n, fact] : facts)
-      if (fact.elsewhere) act(FlowBook::value_key(state.run, step, n), step, fact.value);
+      if (fact.elsewhere) act(RunStore::value_key(state.run, step, n), step, fact.value);
   for (auto& [number, round] : state.rounds)
     if (round.ended && round.ended->outcome == core::RunOutcome::completed &&
         round.ended->value.empty())
-      act(FlowBook::output_key(state.run, number), std::string(), round.ended->value);
+      act(RunStore::output_key(state.run, number), std::string(), round.ended->value);
 }
 
 store::Address note_at(std::string_view name) {
@@ -206,13 +206,13 @@ core::Record run_record(const core::RunState& state) {
   return record;
 }
 
-FlowBook::FlowBook(store::Store& store, Scheduler& scheduler)
+RunStore::RunStore(store::Store& store, Scheduler& scheduler)
     : store_(store),
       scheduler_(scheduler),
       gets_(scheduler, kBatch, [this](const auto& items) { return store_.get(items); }),
       swaps_(scheduler, kBatch, [this](const auto& items) { return store_.swap(items); }) {}
 
-Result<void> FlowBook::make_queues() {
+Result<void> RunStore::make_queues() {
   const auto there = store_.queues();
   if (!there) return there.error();
   for (const Queue& wanted : own_queues()) {
@@ -241,7 +241,7 @@ StartKey nobodys_key() { return {.version = 1, .ended = core::StoreTime{}}; }
 // --- Definitions ------------------------------------------------------------------------------
 
 // A key is the workflow's, whatever the version: all its versions have one format.
-Result<KeyFormat> FlowBook::key_format_for(const encoding::ParsedDefinition& asked) {
+Result<KeyFormat> RunStore::key_format_for(const encoding::ParsedDefinition& asked) {
   const auto all = read_definitions(asked.definition.name);
   if (!all) return all.error();
   const auto keyed =
@@ -258,7 +258,7 @@ Result<KeyFormat> FlowBook::key_format_for(const encoding::ParsedDefinition& ask
                           "another name"};
 }
 
-Result<bool> FlowBook::add(const encoding::ParsedDefinition& asked) {
+Result<bool> RunStore::add(const encoding::ParsedDefinition& asked) {
   auto format = KeyFormat::plain;
   if (!asked.definition.key.empty()) {
     const auto found = key_format_for(asked);
@@ -300,7 +300,7 @@ Result<bool> FlowBook::add(const encoding::ParsedDefinition& asked) {
 }
 
 // A definition stays for the runs that began with it. So removing it is a mark on its record.
-Result<void> FlowBook::remove(std::string_view name, std::uint32_t version) {
+Result<void> RunStore::remove(std::string_view name, std::uint32_t version) {
   if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
   const store::Address where = at(core::kFlowsLedger, encoding::definition_key(name, version));
   const auto stored = get(where);
@@ -316,21 +316,21 @@ Result<void> FlowBook::remove(std::string_view name, std::uint32_t version) {
   return {};
 }
 
-Result<FlowDefinitionRef> FlowBook::to_start(std::string_view name, std::uint32_t version) {
+Result<FlowDefinitionRef> RunStore::to_start(std::string_view name, std::uint32_t version) {
   if (version == 0) return newest(name);
   const auto stored = get(at(core::kFlowsLedger, encoding::definition_key(name, version)));
   if (stored && *stored && (*stored)->record.reason == kRemoved) return no_workflow(name, version);
   return definition(name, version);
 }
 
-Result<FlowDefinitionRef> FlowBook::definition(std::string_view name, std::uint32_t version) {
+Result<FlowDefinitionRef> RunStore::definition(std::string_view name, std::uint32_t version) {
   if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
   auto known = definition(encoding::definition_key(name, version));
   if (!known && known.error().code == Code::not_found) return no_workflow(name, version);
   return known;
 }
 
-Error FlowBook::no_workflow(std::string_view name, std::optional<std::uint32_t> version) {
+Error RunStore::no_workflow(std::string_view name, std::optional<std::uint32_t> version) {
   std::vector<std::string_view> names;
   const auto all = definitions();
   if (all)
@@ -345,7 +345,7 @@ Error FlowBook::no_workflow(std::string_view name, std::optional<std::uint32_t> 
 }
 
 // Once read it is known for ever: a definition does not change.
-Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
+Result<FlowDefinitionRef> RunStore::definition(const std::string& key) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = definitions_.find(key); known != definitions_.end())
@@ -360,7 +360,7 @@ Result<FlowDefinitionRef> FlowBook::definition(const std::string& key) {
   return definitions_.emplace(key, std::move(made)).first->second;
 }
 
-Result<std::string> FlowBook::read_definition(const std::string& key) {
+Result<std::string> RunStore::read_definition(const std::string& key) {
   const auto stored = get(at(core::kFlowsLedger, key));
   if (!stored) return stored.error();
   if (!*stored)
@@ -370,11 +370,11 @@ Result<std::string> FlowBook::read_definition(const std::string& key) {
   return std::string(json->text());
 }
 
-Result<std::string> FlowBook::json_of(const core::FlowDefinition& definition) {
+Result<std::string> RunStore::json_of(const core::FlowDefinition& definition) {
   return read_definition(encoding::definition_key(definition.name, definition.version));
 }
 
-Result<FlowDefinitionRef> FlowBook::newest(std::string_view name) {
+Result<FlowDefinitionRef> RunStore::newest(std::string_view name) {
   if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
   const Moment now = scheduler_.now();
   {
@@ -391,9 +391,9 @@ Result<FlowDefinitionRef> FlowBook::newest(std::string_view name) {
   return all->back();
 }
 
-Result<std::vector<FlowDefinitionRef>> FlowBook::definitions() { return read_definitions({}); }
+Result<std::vector<FlowDefinitionRef>> RunStore::definitions() { return read_definitions({}); }
 
-Result<std::vector<FlowDefinitionRef>> FlowBook::read_definitions(std::string_view name) {
+Result<std::vector<FlowDefinitionRef>> RunStore::read_definitions(std::string_view name) {
   std::vector<FlowDefinitionRef> all;
   store::Row last;
   last.queue = core::kFlowsLedger;
@@ -416,7 +416,7 @@ Result<std::vector<FlowDefinitionRef>> FlowBook::read_definitions(std::string_vi
 
 // --- Runs and keys ----------------------------------------------------------------------------
 
-Result<std::optional<KnownRun>> FlowBook::run(std::string_view run) {
+Result<std::optional<KnownRun>> RunStore::run(std::string_view run) {
   const std::string name(run);
   const auto stored = get(at(core::kRunsLedger, name));
   if (!stored) return stored.error();
@@ -426,7 +426,7 @@ Result<std::optional<KnownRun>> FlowBook::run(std::string_view run) {
   return std::optional<KnownRun>(std::move(*known));
 }
 
-Result<BookWrite<KnownRun>> FlowBook::write(const core::RunState& state, core::Revision expected) {
+Result<BookWrite<KnownRun>> RunStore::write(const core::RunState& state, core::Revision expected) {
   auto swapped = swap(
       {.at = at(core::kRunsLedger, state.run), .expected = expected, .record = run_record(state)});
   if (!swapped) return swapped.error();
@@ -439,14 +439,14 @@ Result<BookWrite<KnownRun>> FlowBook::write(const core::RunState& state, core::R
   return answer;
 }
 
-std::optional<KnownRun> FlowBook::recall(std::string_view run) {
+std::optional<KnownRun> RunStore::recall(std::string_view run) {
   const std::lock_guard lock(mutex_);
   const auto found = runs_.find(run);
   return found == runs_.end() ? std::nullopt : std::optional(found->second);
 }
 
 // Small ones that go on, and not too many: a runner's memory does not grow with its runs.
-void FlowBook::remember(const core::RunState& state, const core::Stored& stored) {
+void RunStore::remember(const core::RunState& state, const core::Stored& stored) {
   const bool worth_it = !core::settled(stored.record.state) && stored.record.result &&
                         stored.record.result->text().size() <= kMostRemembered;
   const std::lock_guard lock(mutex_);
@@ -465,7 +465,7 @@ void FlowBook::remember(const core::RunState& state, const core::Stored& stored)
   }
 }
 
-Result<std::optional<StartKey>> FlowBook::key(std::string_view workflow, std::string_view key) {
+Result<std::optional<StartKey>> RunStore::key(std::string_view workflow, std::string_view key) {
   const std::string name = start_key(workflow, key);
   const auto stored = get(at(core::kKeysLedger, name));
   if (!stored) return stored.error();
@@ -475,7 +475,7 @@ Result<std::optional<StartKey>> FlowBook::key(std::string_view workflow, std::st
   return std::optional<StartKey>(std::move(*known));
 }
 
-Result<BookWrite<StartKey>> FlowBook::write(std::string_view workflow, std::string_view key,
+Result<BookWrite<StartKey>> RunStore::write(std::string_view workflow, std::string_view key,
                                             const StartKey& next, core::Revision expected) {
   const std::string name = start_key(workflow, key);
   auto swapped = swap({.at = at(core::kKeysLedger, name),
@@ -491,7 +491,7 @@ Result<BookWrite<StartKey>> FlowBook::write(std::string_view workflow, std::stri
   return answer;
 }
 
-Result<FlowBook::OpenStarts> FlowBook::open_starts(const std::string& after) {
+Result<RunStore::OpenStarts> RunStore::open_starts(const std::string& after) {
   store::Row last;
   last.queue = core::kKeysLedger;
   last.key = after;
@@ -516,7 +516,7 @@ Result<FlowBook::OpenStarts> FlowBook::open_starts(const std::string& after) {
 
 // Of two who come at once, one for an end and one for a retry, each may be late: what the key is to say
 // is how the run stands, looked at before the write and again after it.
-Result<void> FlowBook::settle_key(const core::RunState& state) {
+Result<void> RunStore::settle_key(const core::RunState& state) {
   if (!state.key) return {};
   for (int tries = 0; tries < kTries; ++tries) {
     const std::string name = start_key(state.workflow, *state.key);
@@ -540,32 +540,32 @@ Result<void> FlowBook::settle_key(const core::RunState& state) {
 
 // --- Values and notes -------------------------------------------------------------------------
 
-std::string FlowBook::value_key(std::string_view run, std::string_view step, std::uint32_t n) {
+std::string RunStore::value_key(std::string_view run, std::string_view step, std::uint32_t n) {
   return core::step_id(run, step) + '.' + std::to_string(n);
 }
 
-std::string FlowBook::output_key(std::string_view run, std::uint32_t round) {
+std::string RunStore::output_key(std::string_view run, std::uint32_t round) {
   return std::string(run) + ".ended." + std::to_string(round);
 }
 
-Result<void> FlowBook::put_value(std::string_view key, std::string json) {
+Result<void> RunStore::put_value(std::string_view key, std::string json) {
   auto swapped = swap({.at = at(core::kValuesLedger, std::string(key)),
                        .record = kept_record(std::move(json), false, store_.wall())});
   if (!swapped) return swapped.error();
   return {};
 }
 
-Result<core::RunState> FlowBook::whole(core::RunState state) {
+Result<core::RunState> RunStore::whole(core::RunState state) {
   return fill_in(std::move(state), [](std::string_view) { return true; });
 }
 
-Result<core::RunState> FlowBook::with_outputs(core::RunState state,
+Result<core::RunState> RunStore::with_outputs(core::RunState state,
                                               const std::set<std::string>& steps) {
   return fill_in(std::move(state),
                  [&](std::string_view step) { return steps.contains(std::string(step)); });
 }
 
-Result<core::RunState> FlowBook::with_judged_outputs(const core::FlowDefinition& definition,
+Result<core::RunState> RunStore::with_judged_outputs(const core::FlowDefinition& definition,
                                                      core::RunState state) {
   std::set<std::string> looked_at;
   for (const core::FlowStep& step : definition.steps)
@@ -574,7 +574,7 @@ Result<core::RunState> FlowBook::with_judged_outputs(const core::FlowDefinition&
 }
 
 // Of a run that is over an output may be forgotten a little before its facts are.
-Result<core::RunState> FlowBook::fill_in(core::RunState state, const Wanted& wanted) {
+Result<core::RunState> RunStore::fill_in(core::RunState state, const Wanted& wanted) {
   std::vector<store::Address> places;
   std::vector<std::string*> values;
   each_elsewhere(state, [&](std::string key, const std::string& step, std::string& value) {
@@ -596,11 +596,11 @@ Result<core::RunState> FlowBook::fill_in(core::RunState state, const Wanted& wan
   return state;
 }
 
-Result<void> FlowBook::settle_value(std::string_view key) {
+Result<void> RunStore::settle_value(std::string_view key) {
   return settle_values({at(core::kValuesLedger, std::string(key))});
 }
 
-Result<void> FlowBook::settle_values(const core::RunState& state) {
+Result<void> RunStore::settle_values(const core::RunState& state) {
   std::vector<store::Address> places;
   each_elsewhere(state, [&](std::string key, const std::string&, const std::string&) {
     places.push_back(at(core::kValuesLedger, std::move(key)));
@@ -612,7 +612,7 @@ Result<void> FlowBook::settle_values(const core::RunState& state) {
   return settle_values(std::move(places));
 }
 
-Result<void> FlowBook::settle_values(std::vector<store::Address> places) {
+Result<void> RunStore::settle_values(std::vector<store::Address> places) {
   if (places.empty()) return {};
   auto found = get(places);
   std::vector<store::Swap> writes;
@@ -631,7 +631,7 @@ Result<void> FlowBook::settle_values(std::vector<store::Address> places) {
   return {};
 }
 
-Result<std::optional<FlowNote>> FlowBook::note(std::string_view name) {
+Result<std::optional<FlowNote>> RunStore::note(std::string_view name) {
   const auto stored = get(note_at(name));
   if (!stored) return stored.error();
   if (!*stored || !(*stored)->record.result) return std::optional<FlowNote>{};
@@ -639,7 +639,7 @@ Result<std::optional<FlowNote>> FlowBook::note(std::string_view name) {
                                 .revision = (*stored)->revision});
 }
 
-Result<bool> FlowBook::write_note(std::string_view name, std::string json,
+Result<bool> RunStore::write_note(std::string_view name, std::string json,
                                   core::Revision expected) {
   auto swapped = swap({.at = note_at(name),
                        .expected = expected,
@@ -648,17 +648,17 @@ Result<bool> FlowBook::write_note(std::string_view name, std::string json,
   return swapped->written;
 }
 
-Result<std::vector<bool>> FlowBook::active(std::span<const std::string> runs) {
+Result<std::vector<bool>> RunStore::active(std::span<const std::string> runs) {
   return each_run(runs,
                   [](const core::Stored& stored) { return !core::settled(stored.record.state); });
 }
 
-Result<std::vector<bool>> FlowBook::known(std::span<const std::string> runs) {
+Result<std::vector<bool>> RunStore::known(std::span<const std::string> runs) {
   return each_run(runs, [](const core::Stored&) { return true; });
 }
 
 template <class Is>
-Result<std::vector<bool>> FlowBook::each_run(std::span<const std::string> runs, Is is) {
+Result<std::vector<bool>> RunStore::each_run(std::span<const std::string> runs, Is is) {
   std::vector<store::Address> places;
   for (const std::string& run : runs) places.push_back(at(core::kRunsLedger, run));
   std::vector<bool> answers;
@@ -670,7 +670,7 @@ Result<std::vector<bool>> FlowBook::each_run(std::span<const std::string> runs, 
   return answers;
 }
 
-FlowBook::Got FlowBook::get(store::Address at) {
+RunStore::Got RunStore::get(store::Address at) {
   std::vector<store::Address> one;
   one.push_back(std::move(at));
   auto got = std::move(gets_.submit(std::move(one)).front());
@@ -679,7 +679,7 @@ FlowBook::Got FlowBook::get(store::Address at) {
   return got;
 }
 
-Result<store::Swapped> FlowBook::swap(store::Swap item) {
+Result<store::Swapped> RunStore::swap(store::Swap item) {
   auto swapped = std::move(swaps_.submit({item}).front());
   if (swapped || !swapped.error().in_doubt) return swapped;
   auto there = get(item.at);

@@ -64,10 +64,10 @@ struct FlowNote {
 };
 
 // What became of a write over a revision.
-template <class Kept>
+template <class StreamMessage>
 struct BookWrite {
   bool written = false;
-  std::optional<Kept> current{};  // not written: what is there instead (none: nothing)
+  std::optional<StreamMessage> current{};  // not written: what is there instead (none: nothing)
 };
 
 using FlowDefinitionRef = std::shared_ptr<const core::FlowDefinition>;  // shared with the cache
@@ -76,9 +76,9 @@ using FlowDefinitionRef = std::shared_ptr<const core::FlowDefinition>;  // share
 // so that an audit can count runs like tasks.
 core::Record run_record(const core::RunState& state);
 
-class FlowBook {
+class RunStore {
  public:
-  FlowBook(store::Store& store, Scheduler& scheduler);
+  RunStore(store::Store& store, Scheduler& scheduler);
 
   // Makes the queues of workflows, as far as they are missing.
   Result<void> make_queues();

@@ -38,10 +38,10 @@ class FlowRunner {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  FlowBook book_;
-  FlowLog log_;
+  RunStore book_;
+  EventLog log_;
   FlowStarter starter_;
-  FlowTurn turn_;
+  EventHandler turn_;
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;  // of who waits for the end of all runs
   std::unique_ptr<Worker> worker_;

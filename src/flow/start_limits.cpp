@@ -139,8 +139,8 @@ std::string runs_note(const core::FlowDefinition& definition) { return "runs." +
 
 }  // namespace
 
-Result<std::optional<Duration>> FlowGates::admit(const core::FlowDefinition& definition,
-                                                 const core::RunState& run) {
+Result<std::optional<Duration>> StartLimits::admit(const core::FlowDefinition& definition,
+                                                   const core::RunState& run) {
   for (int tries = 0; tries < kTries; ++tries) {
     auto note = book_.note(runs_note(definition));
     if (!note) return note.error();
@@ -163,7 +163,7 @@ Result<std::optional<Duration>> FlowGates::admit(const core::FlowDefinition& def
   return busy("runs of workflow '" + definition.name + "'");
 }
 
-Result<bool> FlowGates::admitted(const core::FlowDefinition& definition, std::string_view run) {
+Result<bool> StartLimits::admitted(const core::FlowDefinition& definition, std::string_view run) {
   if (definition.max_runs == 0) return true;
   auto note = book_.note(runs_note(definition));
   if (!note) return note.error();
@@ -173,8 +173,8 @@ Result<bool> FlowGates::admitted(const core::FlowDefinition& definition, std::st
 }
 
 // A runner that died may have left one behind. Those who wait do not all read everybody's record.
-Result<void> FlowGates::drop_ended(const core::FlowDefinition& definition,
-                                   std::vector<std::string>& runs) {
+Result<void> StartLimits::drop_ended(const core::FlowDefinition& definition,
+                                     std::vector<std::string>& runs) {
   {
     const std::lock_guard lock(mutex_);
     const auto [last, is_new] = dropped_at_.try_emplace(definition.name);
@@ -190,15 +190,15 @@ Result<void> FlowGates::drop_ended(const core::FlowDefinition& definition,
   return {};
 }
 
-Result<bool> FlowGates::write_runs(const core::FlowDefinition& definition,
-                                   const std::vector<std::string>& active,
-                                   core::Revision expected) {
+Result<bool> StartLimits::write_runs(const core::FlowDefinition& definition,
+                                     const std::vector<std::string>& active,
+                                     core::Revision expected) {
   return book_.write_note(runs_note(definition), "{\"active\":" + array_of(active) + "}", expected);
 }
 
 // Who is retried at that moment stays in: how the run stands is looked at after the note was read, and
 // again when it is written.
-Result<void> FlowGates::leave(const core::FlowDefinition& definition, const std::string& run) {
+Result<void> StartLimits::leave(const core::FlowDefinition& definition, const std::string& run) {
   if (definition.max_runs == 0) return {};
   for (int tries = 0; tries < kTries; ++tries) {
     auto note = book_.note(runs_note(definition));
@@ -220,9 +220,9 @@ Result<void> FlowGates::leave(const core::FlowDefinition& definition, const std:
 }
 
 // Windows of another length are counted apart.
-Result<std::optional<Duration>> FlowGates::pass_rate(const core::FlowDefinition& definition,
-                                                     const core::FlowStep& step,
-                                                     const std::string& who, bool sent_away) {
+Result<std::optional<Duration>> StartLimits::pass_rate(const core::FlowDefinition& definition,
+                                                       const core::FlowStep& step,
+                                                       const std::string& who, bool sent_away) {
   const Duration per = step.rate->per;
   const auto limit = static_cast<std::uint64_t>(step.rate->limit);
   const std::string name =

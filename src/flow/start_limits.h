@@ -15,9 +15,9 @@
 
 namespace once::engine {
 
-class FlowGates {
+class StartLimits {
  public:
-  FlowGates(store::Store& store, Scheduler& scheduler, FlowBook& book)
+  StartLimits(store::Store& store, Scheduler& scheduler, RunStore& book)
       : store_(store), scheduler_(scheduler), book_(book) {}
 
   // None: the run may start its steps; else it is to ask again after so long.
@@ -41,7 +41,7 @@ class FlowGates {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  FlowBook& book_;
+  RunStore& book_;
   std::mutex mutex_;
   std::map<std::string, Moment> dropped_at_;  // under mutex_; by workflow
 };

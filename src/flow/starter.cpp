@@ -104,7 +104,7 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
   const std::string name = (*definition)->name;
   // What cannot be said is refused before a key stands for it.
   const auto fits =
-      FlowLog::check(started_event(new_run(name), name, (*definition)->version, key, *input));
+      EventLog::check(started_event(new_run(name), name, (*definition)->version, key, *input));
   if (!fits)
     return Error{.code = fits.error().code,
                  .message = fits.error().message + "; nothing was started"};
@@ -165,7 +165,7 @@ Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
     if (!known) return known.error();
     if (*known) return {};
   }
-  auto appended = log_.append(FlowLog::entry_of(started));
+  auto appended = log_.append(EventLog::entry_of(started));
   if (!appended)
     return refused_for_good(appended.error()) ? give_back(started, appended.error())
                                               : Result<void>(appended.error());

@@ -34,7 +34,7 @@ struct RunStarted {
 
 class FlowStarter {
  public:
-  FlowStarter(store::Store& store, Scheduler& scheduler, FlowBook& book, FlowLog& log)
+  FlowStarter(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
       : store_(store), scheduler_(scheduler), book_(book), log_(log) {}
 
   // Any thread. An error with in_doubt: it may have been started; the same again is safe.
@@ -60,8 +60,8 @@ class FlowStarter {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  FlowBook& book_;
-  FlowLog& log_;
+  RunStore& book_;
+  EventLog& log_;
 };
 
 }  // namespace once::engine

@@ -409,11 +409,11 @@ class Store : public Log, public Ledger, public Feed, public Meta {
  public:
   // swap(), and then what fetch() hands over now. A store does both in one commit, or leaves the
   // fetch to the caller and hands over nothing. When the commit fails, both have its error.
-  struct Turned {
+  struct TurnResult {
     std::vector<Result<Swapped>> swapped{};
     Result<std::vector<Delivery>> delivered = std::vector<Delivery>{};
   };
-  virtual Turned turn(std::span<const Swap> items, const Fetch&) {
+  virtual TurnResult turn(std::span<const Swap> items, const Fetch&) {
     return {.swapped = swap(items)};
   }
   virtual bool turns() const { return false; }  // whether turn() hands anything over

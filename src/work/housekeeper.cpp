@@ -35,7 +35,7 @@ Result<std::vector<core::Sequence>> hold_unrecorded(store::Store& store, const s
   if (queue == queues->end()) return left;
   const auto keys = encoding::KeyTemplate::parse(queue->key);
   if (!keys) return keys.error();
-  Scribe scribe(store, core::policy_of(*queue));
+  LedgerWriter scribe(store, core::policy_of(*queue));
   for (const core::Sequence sequence : sequences) {
     const auto entry = store.entry(name, sequence);
     if (!entry) return entry.error();

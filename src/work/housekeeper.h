@@ -56,7 +56,7 @@ class Housekeeper {
   const std::string queue_;
   const std::string worker_;
   const core::Member member_;
-  Scribe scribe_;
+  LedgerWriter scribe_;
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;
   SweepFloor floor_;

@@ -19,8 +19,8 @@ bool first_start(const core::Record& record) {
 
 }  // namespace
 
-Intake::Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter& meter,
-               encoding::KeyTemplate key, IntakeSettings settings)
+Intake::Intake(store::Store& store, Scheduler& scheduler, LedgerWriter& scribe,
+               WorkerCounters& meter, encoding::KeyTemplate key, IntakeSettings settings)
     : store_(store),
       scheduler_(scheduler),
       scribe_(scribe),
@@ -28,32 +28,33 @@ Intake::Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter&
       key_(std::move(key)),
       settings_(std::move(settings)) {}
 
-Result<Intake::Taken> Intake::fetch(IntakeRequest request) {
+Result<Intake::IntakeResult> Intake::fetch(IntakeRequest request) {
   Flights found;
   const Result<void> all_known = recover(found);
-  if (!found.empty()) return Taken{std::move(found), true};
+  if (!found.empty()) return IntakeResult{std::move(found), true};
   if (!all_known && unresolved() >= request.limit) return all_known.error();
   Round round(*this, std::move(request));
   return take(round, store_.fetch(round.wanted()));
 }
 
-Intake::Turned Intake::turn(std::span<const store::Swap> swaps, IntakeRequest request) {
+Intake::TurnResult Intake::turn(std::span<const store::Swap> swaps, IntakeRequest request) {
   if (unresolved() > 0) return {.swapped = store_.swap(swaps)};
   Round round(*this, std::move(request));
   auto turned = store_.turn(swaps, round.wanted());
   return {.swapped = std::move(turned.swapped), .taken = take(round, std::move(turned.delivered))};
 }
 
-Result<Intake::Taken> Intake::take(Round& round, Result<std::vector<store::Delivery>> deliveries) {
+Result<Intake::IntakeResult> Intake::take(Round& round,
+                                          Result<std::vector<store::Delivery>> deliveries) {
   if (!deliveries) {
     if (!deliveries.error().in_doubt) return deliveries.error();
     for (Proposal& proposal : round.proposals) ask_again(std::move(proposal));
     Flights found;
     static_cast<void>(recover(found));
     if (found.empty()) return deliveries.error();
-    return Taken{std::move(found), true};
+    return IntakeResult{std::move(found), true};
   }
-  Taken taken{.delivered = !deliveries->empty()};
+  IntakeResult taken{.delivered = !deliveries->empty()};
   std::vector<store::Delivery> unclaimed;
   std::vector<Debt> debts;
   for (store::Delivery& delivery : *deliveries) {
@@ -163,8 +164,8 @@ Result<std::string> Intake::key_of(const store::Entry& entry) const {
   return key_.key(entry.id, entry.topic, entry.body ? *entry.body : Body{}, entry.headers);
 }
 
-std::unique_ptr<Flight> Intake::flight(store::Delivery delivery, store::Address at) const {
-  auto flight = std::make_unique<Flight>();
+std::unique_ptr<RunningTask> Intake::flight(store::Delivery delivery, store::Address at) const {
+  auto flight = std::make_unique<RunningTask>();
   if (auto step = step_of(delivery.entry)) {
     flight->run = std::move(step->run);
     flight->step = std::move(step->step);

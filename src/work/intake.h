@@ -34,20 +34,20 @@ struct IntakeRequest {
 // Several threads may fetch and take turns.
 class Intake {
  public:
-  Intake(store::Store& store, Scheduler& scheduler, Scribe& scribe, Meter& meter,
+  Intake(store::Store& store, Scheduler& scheduler, LedgerWriter& scribe, WorkerCounters& meter,
          encoding::KeyTemplate key, IntakeSettings settings);
 
-  struct Taken {
+  struct IntakeResult {
     Flights flights{};
     bool delivered = false;  // something came, if only to be set aside
   };
-  Result<Taken> fetch(IntakeRequest request);
+  Result<IntakeResult> fetch(IntakeRequest request);
   // Writes the swaps, and fetches what is there now if the store can do so in the same commit.
-  struct Turned {
+  struct TurnResult {
     std::vector<Result<store::Swapped>> swapped{};
-    Result<Taken> taken = Taken{};
+    Result<IntakeResult> taken = IntakeResult{};
   };
-  Turned turn(std::span<const store::Swap> swaps, IntakeRequest request);
+  TurnResult turn(std::span<const store::Swap> swaps, IntakeRequest request);
 
  private:
   struct Proposal {
@@ -74,12 +74,12 @@ class Intake {
     IntakeRequest request_;
   };
 
-  Result<Taken> take(Round& round, Result<std::vector<store::Delivery>> deliveries);
+  Result<IntakeResult> take(Round& round, Result<std::vector<store::Delivery>> deliveries);
   std::optional<store::Address> address(const store::Entry& entry) const;
   store::Address own_place(const store::Entry& entry) const;
   core::Claim command(const store::Entry& entry, const core::Order* order) const;
   Result<std::string> key_of(const store::Entry& entry) const;
-  std::unique_ptr<Flight> flight(store::Delivery delivery, store::Address at) const;
+  std::unique_ptr<RunningTask> flight(store::Delivery delivery, store::Address at) const;
   Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, Flights& flights);
   // What a task that is a workflow's step says to this queue; none: it is none.
   std::optional<encoding::StepTask> step_of(const store::Entry& entry) const;
@@ -93,8 +93,8 @@ class Intake {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  Scribe& scribe_;
-  Meter& meter_;
+  LedgerWriter& scribe_;
+  WorkerCounters& meter_;
   const encoding::KeyTemplate key_;
   const IntakeSettings settings_;
 

@@ -14,7 +14,7 @@ Duration elapsed(Moment from, Moment to) { return std::chrono::duration_cast<Dur
 
 }  // namespace
 
-Keeper::Keeper(Scheduler& scheduler, Scribe& scribe, Duration grace)
+LeaseKeeper::LeaseKeeper(Scheduler& scheduler, LedgerWriter& scribe, Duration grace)
     : scheduler_(scheduler),
       scribe_(scribe),
       grace_(grace),
@@ -22,7 +22,7 @@ Keeper::Keeper(Scheduler& scheduler, Scribe& scribe, Duration grace)
       wake_(mutex_->condition()),
       idle_(mutex_->condition()) {}
 
-Keeper::~Keeper() {
+LeaseKeeper::~LeaseKeeper() {
   {
     std::lock_guard lock(*mutex_);
     ending_ = true;
@@ -31,7 +31,7 @@ Keeper::~Keeper() {
   activity_.reset();
 }
 
-void Keeper::watch(Flight& flight) {
+void LeaseKeeper::watch(RunningTask& flight) {
   std::lock_guard lock(*mutex_);
   flight.place = flights_.size();
   flights_.push_back(&flight);
@@ -39,7 +39,7 @@ void Keeper::watch(Flight& flight) {
   if (due(flight) < wakes_at_) wake_->notify_all();
 }
 
-bool Keeper::start(Flight& flight) {
+bool LeaseKeeper::start(RunningTask& flight) {
   std::unique_lock lock(*mutex_);
   if (!may_run(flight, lock)) return false;
   flight.started_at = scheduler_.now();
@@ -48,12 +48,12 @@ bool Keeper::start(Flight& flight) {
   return true;
 }
 
-bool Keeper::may_run(Flight& flight) {
+bool LeaseKeeper::may_run(RunningTask& flight) {
   std::unique_lock lock(*mutex_);
   return may_run(flight, lock);
 }
 
-bool Keeper::may_run(Flight& flight, std::unique_lock<Mutex>& lock) {
+bool LeaseKeeper::may_run(RunningTask& flight, std::unique_lock<Mutex>& lock) {
   // A claim whose lease is over may be another's by now: it is renewed before it is begun.
   const auto lapsed = [&] {
     return flight.stopped == Stopped::no && scheduler_.now() >= ends(flight);
@@ -71,7 +71,7 @@ bool Keeper::may_run(Flight& flight, std::unique_lock<Mutex>& lock) {
   return flight.stopped == Stopped::no;
 }
 
-Result<Written> Keeper::write(Flight& flight, core::Command command) {
+Result<Written> LeaseKeeper::write(RunningTask& flight, core::Command command) {
   Intent intent{.at = flight.address, .command = std::move(command), .handle = flight.handle};
   {
     std::lock_guard lock(*mutex_);
@@ -82,7 +82,7 @@ Result<Written> Keeper::write(Flight& flight, core::Command command) {
     intent.known = flight.stored;
   }
   auto written = scribe_.write(std::move(intent));
-  std::vector<Flight*> stopping;
+  std::vector<RunningTask*> stopping;
   {
     std::lock_guard lock(*mutex_);
     if (written) {
@@ -108,84 +108,84 @@ Result<Written> Keeper::write(Flight& flight, core::Command command) {
   return written;
 }
 
-void Keeper::give_up(Flight& flight, std::string why) {
+void LeaseKeeper::give_up(RunningTask& flight, std::string why) {
   std::lock_guard lock(*mutex_);
   if (!flight.given_up) flight.given_up = std::move(why);
 }
 
-std::optional<std::string> Keeper::given_up(const Flight& flight) const {
+std::optional<std::string> LeaseKeeper::given_up(const RunningTask& flight) const {
   std::lock_guard lock(*mutex_);
   return flight.given_up;
 }
 
-Stopped Keeper::stopped(const Flight& flight) const {
+Stopped LeaseKeeper::stopped(const RunningTask& flight) const {
   std::lock_guard lock(*mutex_);
   return flight.stopped;
 }
 
-core::Policy Keeper::policy(const Flight& flight) const {
+core::Policy LeaseKeeper::policy(const RunningTask& flight) const {
   const auto queue = scribe_.policy();
   return flight.own ? core::applied(*queue, *flight.own) : *queue;
 }
 
-Duration Keeper::timeout(const Flight& flight) const {
+Duration LeaseKeeper::timeout(const RunningTask& flight) const {
   const bool own = flight.own && flight.own->timeout > Duration{0};
   return own ? flight.own->timeout : scribe_.policy()->timeout;
 }
 
-Moment Keeper::lease_end(const Flight& flight) const {
+Moment LeaseKeeper::lease_end(const RunningTask& flight) const {
   std::lock_guard lock(*mutex_);
   return ends(flight);
 }
 
-std::size_t Keeper::held_at(core::StoreTime time) const {
+std::size_t LeaseKeeper::held_at(core::StoreTime time) const {
   std::lock_guard lock(*mutex_);
   return static_cast<std::size_t>(
-      std::count_if(flights_.begin(), flights_.end(), [&](const Flight* flight) {
+      std::count_if(flights_.begin(), flights_.end(), [&](const RunningTask* flight) {
         return flight->stopped == Stopped::no &&
                time < flight->stored.stamp + flight->stored.record.lease;
       }));
 }
 
-void Keeper::unwatch(std::span<Flight* const> flights) {
+void LeaseKeeper::unwatch(std::span<RunningTask* const> flights) {
   std::lock_guard lock(*mutex_);
-  for (Flight* flight : flights) {
+  for (RunningTask* flight : flights) {
     while (flight->busy) idle_->wait();
-    if (flight->place == Flight::kNowhere) continue;  // done before
+    if (flight->place == RunningTask::kNowhere) continue;  // done before
     flights_.back()->place = flight->place;
     flights_[flight->place] = flights_.back();
     flights_.pop_back();
-    flight->place = Flight::kNowhere;
+    flight->place = RunningTask::kNowhere;
   }
 }
 
-void Keeper::interrupt() {
+void LeaseKeeper::interrupt() {
   std::unique_lock lock(*mutex_);
   interrupted_ = true;
-  std::vector<Flight*> running;
-  for (Flight* flight : flights_) {
+  std::vector<RunningTask*> running;
+  for (RunningTask* flight : flights_) {
     if (flight->stopped != Stopped::no || flight->busy) continue;
     flight->stopped = Stopped::interrupted;
     running.push_back(flight);
   }
   // One that is being renewed just now is stopped by the keeper afterwards.
-  for (Flight* flight : running) flight->busy = true;
+  for (RunningTask* flight : running) flight->busy = true;
   lock.unlock();
   stop_all(running);
 }
 
 // The callbacks of a stop token are other people's code: they run without the mutex, and the flight
 // stays where it is meanwhile because it is busy.
-void Keeper::stop_all(const std::vector<Flight*>& flights) {
+void LeaseKeeper::stop_all(const std::vector<RunningTask*>& flights) {
   if (flights.empty()) return;
-  for (Flight* flight : flights) flight->stop.request_stop();
+  for (RunningTask* flight : flights) flight->stop.request_stop();
   std::lock_guard lock(*mutex_);
-  for (Flight* flight : flights) flight->busy = false;
+  for (RunningTask* flight : flights) flight->busy = false;
   idle_->notify_all();
   wake_->notify_all();
 }
 
-Moment Keeper::due(const Flight& flight) const {
+Moment LeaseKeeper::due(const RunningTask& flight) const {
   if (flight.busy || flight.stopped == Stopped::lost || flight.stopped == Stopped::settled)
     return Moment::max();
   Moment next = renewal(flight);
@@ -195,35 +195,35 @@ Moment Keeper::due(const Flight& flight) const {
   return timeout == Duration{0} ? next : std::min<Moment>(next, *flight.started_at + timeout);
 }
 
-Moment Keeper::renewal(const Flight& flight) const {
+Moment LeaseKeeper::renewal(const RunningTask& flight) const {
   if (flight.renewed_out) return Moment::max();
   return std::max<Moment>(flight.renewed_at + flight.stored.record.lease / 3, not_before_);
 }
 
-Moment Keeper::ends(const Flight& flight) const {
+Moment LeaseKeeper::ends(const RunningTask& flight) const {
   return flight.renewed_at + flight.stored.record.lease;
 }
 
-bool Keeper::out_of_time(const Flight& flight) const {
+bool LeaseKeeper::out_of_time(const RunningTask& flight) const {
   const Duration timeout = this->timeout(flight);
   return timeout > Duration{0} && flight.started_at &&
          scheduler_.now() >= *flight.started_at + timeout;
 }
 
-void Keeper::run() {
+void LeaseKeeper::run() {
   std::unique_lock lock(*mutex_);
   while (!ending_) {
     const Moment now = scheduler_.now();
     wakes_at_ = Moment::max();
-    for (const Flight* flight : flights_) wakes_at_ = std::min(wakes_at_, due(*flight));
+    for (const RunningTask* flight : flights_) wakes_at_ = std::min(wakes_at_, due(*flight));
     if (wakes_at_ > now) {
       wake_->wait(wakes_at_ == Moment::max() ? std::nullopt : std::optional(wakes_at_));
       continue;
     }
-    std::vector<Flight*> stopping;
-    std::vector<Flight*> renewing;
-    std::vector<Flight*> looking;
-    for (Flight* flight : flights_) {
+    std::vector<RunningTask*> stopping;
+    std::vector<RunningTask*> renewing;
+    std::vector<RunningTask*> looking;
+    for (RunningTask* flight : flights_) {
       if (due(*flight) > now) continue;
       if (flight->stopped == Stopped::no && out_of_time(*flight)) {
         flight->stopped = Stopped::timed_out;
@@ -243,13 +243,13 @@ void Keeper::run() {
   }
 }
 
-void Keeper::renew(const std::vector<Flight*>& flights) {
+void LeaseKeeper::renew(const std::vector<RunningTask*>& flights) {
   if (flights.empty()) return;
   const Moment now = scheduler_.now();
   std::vector<Intent> intents;
   {
     std::lock_guard lock(*mutex_);
-    for (const Flight* flight : flights)
+    for (const RunningTask* flight : flights)
       intents.push_back(
           {.at = flight->address,
            .known = flight->stored,
@@ -260,11 +260,11 @@ void Keeper::renew(const std::vector<Flight*>& flights) {
            .handle = flight->handle});
   }
   auto written = scribe_.write(std::move(intents));
-  std::vector<Flight*> stopping;
+  std::vector<RunningTask*> stopping;
   {
     std::lock_guard lock(*mutex_);
     for (std::size_t i = 0; i < flights.size(); ++i) {
-      Flight& flight = *flights[i];
+      RunningTask& flight = *flights[i];
       if (!written[i]) {  // the store is away: the handler runs on, the next renewal decides
         not_before_ = now + std::min<Duration>(scribe_.policy()->lease / 9, Duration{1000});
       } else {
@@ -295,16 +295,16 @@ void Keeper::renew(const std::vector<Flight*>& flights) {
 }
 
 // What others did to the records meanwhile. A store that is away says nothing: the renewal decides.
-void Keeper::look(const std::vector<Flight*>& flights) {
+void LeaseKeeper::look(const std::vector<RunningTask*>& flights) {
   if (flights.empty()) return;
   std::vector<store::Address> addresses;
-  for (const Flight* flight : flights) addresses.push_back(flight->address);
+  for (const RunningTask* flight : flights) addresses.push_back(flight->address);
   auto found = scribe_.read(addresses);
-  std::vector<Flight*> stopping;
+  std::vector<RunningTask*> stopping;
   {
     std::lock_guard lock(*mutex_);
     for (std::size_t i = 0; i < flights.size(); ++i) {
-      Flight& flight = *flights[i];
+      RunningTask& flight = *flights[i];
       flight.look_at = scheduler_.now() + kLookEvery;
       if (found[i] && *found[i] && (*found[i])->revision >= flight.stored.revision) {
         const core::Record& record = (*found[i])->record;

@@ -12,55 +12,55 @@
 
 namespace once::engine {
 
-class Keeper {
+class LeaseKeeper {
  public:
-  Keeper(Scheduler& scheduler, Scribe& scribe, Duration grace);
-  ~Keeper();
+  LeaseKeeper(Scheduler& scheduler, LedgerWriter& scribe, Duration grace);
+  ~LeaseKeeper();
 
-  void watch(Flight& flight);
+  void watch(RunningTask& flight);
   // The handler begins now, and the queue's timeout with it. False: it must not, the claim is lost
   // or the worker interrupted.
-  bool start(Flight& flight);
+  bool start(RunningTask& flight);
   // The same question about one that has started: the answer to a write of its own may have come after
   // its lease was over.
-  bool may_run(Flight& flight);
+  bool may_run(RunningTask& flight);
   // After this the keeper does not touch them any more, and `stopped` says what it did.
-  void unwatch(std::span<Flight* const> flights);
+  void unwatch(std::span<RunningTask* const> flights);
   // Asks all watched handlers to stop, and those that come.
   void interrupt();
   // A write of the running attempt's own, between two renewals. The claim that it loses or settles
   // is asked to stop. Any thread.
-  Result<Written> write(Flight& flight, core::Command command);
+  Result<Written> write(RunningTask& flight, core::Command command);
   // What the handler says is not to be recorded: the attempt ends without a verdict.
-  void give_up(Flight& flight, std::string why);
-  std::optional<std::string> given_up(const Flight& flight) const;
-  Stopped stopped(const Flight& flight) const;
-  Moment lease_end(const Flight& flight) const;     // as far as this worker knows
-  Duration timeout(const Flight& flight) const;     // of an attempt; zero: none
-  core::Policy policy(const Flight& flight) const;  // of its attempts
+  void give_up(RunningTask& flight, std::string why);
+  std::optional<std::string> given_up(const RunningTask& flight) const;
+  Stopped stopped(const RunningTask& flight) const;
+  Moment lease_end(const RunningTask& flight) const;     // as far as this worker knows
+  Duration timeout(const RunningTask& flight) const;     // of an attempt; zero: none
+  core::Policy policy(const RunningTask& flight) const;  // of its attempts
   // How many of the watched claims hold at that time.
   std::size_t held_at(core::StoreTime time) const;
 
  private:
   void run();
-  bool may_run(Flight& flight, std::unique_lock<Mutex>& lock);
-  Moment due(const Flight& flight) const;  // when there is something to do for it
-  Moment renewal(const Flight& flight) const;
-  Moment ends(const Flight& flight) const;  // its lease, at the earliest
-  bool out_of_time(const Flight& flight) const;
-  void renew(const std::vector<Flight*>& flights);
-  void look(const std::vector<Flight*>& flights);
-  void stop_all(const std::vector<Flight*>& flights);
+  bool may_run(RunningTask& flight, std::unique_lock<Mutex>& lock);
+  Moment due(const RunningTask& flight) const;  // when there is something to do for it
+  Moment renewal(const RunningTask& flight) const;
+  Moment ends(const RunningTask& flight) const;  // its lease, at the earliest
+  bool out_of_time(const RunningTask& flight) const;
+  void renew(const std::vector<RunningTask*>& flights);
+  void look(const std::vector<RunningTask*>& flights);
+  void stop_all(const std::vector<RunningTask*>& flights);
 
   Scheduler& scheduler_;
-  Scribe& scribe_;
+  LedgerWriter& scribe_;
   const Duration grace_;
 
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;
   const std::unique_ptr<Condition> idle_;
   // Under mutex_.
-  std::vector<Flight*> flights_;
+  std::vector<RunningTask*> flights_;
   bool ending_ = false;
   bool interrupted_ = false;
   Moment wakes_at_ = Moment::max();  // what the keeper sleeps until

@@ -9,7 +9,7 @@ namespace once::engine {
 namespace {
 
 template <class T>
-void note_answer(Meter* meter, const std::vector<Result<T>>& answers) {
+void note_answer(WorkerCounters* meter, const std::vector<Result<T>>& answers) {
   if (meter && std::any_of(answers.begin(), answers.end(),
                            [](const auto& each) { return static_cast<bool>(each); }))
     meter->answered();
@@ -19,7 +19,8 @@ constexpr int kRounds = 16;  // lost races and lost answers before a caller is t
 
 }  // namespace
 
-std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents, const Swapper& first) {
+std::vector<Result<Written>> LedgerWriter::write(std::vector<Intent> intents,
+                                                 const Swapper& first) {
   std::vector<std::optional<Result<Written>>> answers(intents.size());
   std::vector<std::size_t> open(intents.size());
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
@@ -94,7 +95,7 @@ std::vector<Result<Written>> Scribe::write(std::vector<Intent> intents, const Sw
 }
 
 // The record of a key may be another task's, whose own delivery is somebody else's.
-void Scribe::pay_for(std::span<const Intent> intents, std::span<Result<Written>> written) {
+void LedgerWriter::pay_for(std::span<const Intent> intents, std::span<Result<Written>> written) {
   std::vector<Debt> debts;
   std::vector<std::size_t> of;
   for (std::size_t i = 0; i < written.size(); ++i) {
@@ -112,7 +113,7 @@ void Scribe::pay_for(std::span<const Intent> intents, std::span<Result<Written>>
 
 // An event that the log has under this id with other content is somebody's word on the same ending,
 // and counts.
-void Scribe::pay(std::span<Debt> debts) {
+void LedgerWriter::pay(std::span<Debt> debts) {
   std::vector<store::Append> events;
   for (const Debt& debt : debts) events.push_back(reply_event(debt.stored.record, debt.at));
   const auto appended = store_.append(events);
@@ -138,14 +139,14 @@ void Scribe::pay(std::span<Debt> debts) {
   }
 }
 
-std::vector<Result<std::optional<core::Stored>>> Scribe::read(
+std::vector<Result<std::optional<core::Stored>>> LedgerWriter::read(
     std::span<const store::Address> items) {
   auto found = store_.get(items);
   note_answer(meter_, found);
   return found;
 }
 
-Result<Written> Scribe::write(Intent intent) {
+Result<Written> LedgerWriter::write(Intent intent) {
   std::vector<Intent> one;
   one.push_back(std::move(intent));
   return std::move(write(std::move(one)).front());

@@ -19,7 +19,7 @@
 
 namespace once::engine {
 
-class Meter;
+class WorkerCounters;
 
 struct Intent {
   store::Address at{};
@@ -44,10 +44,10 @@ struct Debt {
 // Instead of the store's own swap().
 using Swapper = std::function<std::vector<Result<store::Swapped>>(std::span<const store::Swap>)>;
 
-class Scribe {
+class LedgerWriter {
  public:
   // The meter is told when the store answers; null: nobody is.
-  Scribe(store::Store& store, core::Policy policy, Meter* meter = nullptr)
+  LedgerWriter(store::Store& store, core::Policy policy, WorkerCounters* meter = nullptr)
       : store_(store),
         meter_(meter),
         policy_(std::make_shared<const core::Policy>(std::move(policy))) {}
@@ -81,7 +81,7 @@ class Scribe {
   void pay_for(std::span<const Intent> intents, std::span<Result<Written>> written);
 
   store::Store& store_;
-  Meter* const meter_;
+  WorkerCounters* const meter_;
   mutable std::mutex mutex_;
   std::shared_ptr<const core::Policy> policy_;  // under mutex_
 };

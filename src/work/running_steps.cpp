@@ -32,15 +32,15 @@ Error over(const Written& written, const core::Nonce& mine) {
 
 }  // namespace
 
-FlightSteps::FlightSteps(Keeper& keeper, Scheduler& scheduler, Flight& flight, std::string worker,
-                         std::function<bool()> ending)
+RunningSteps::RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTask& flight,
+                           std::string worker, std::function<bool()> ending)
     : keeper_(keeper),
       scheduler_(scheduler),
       flight_(flight),
       worker_(std::move(worker)),
       ending_(std::move(ending)) {}
 
-Steps::Begun FlightSteps::begin(std::string_view name, std::optional<InDoubt> policy, bool asked) {
+Steps::Begun RunningSteps::begin(std::string_view name, std::optional<InDoubt> policy, bool asked) {
   if (auto ok = core::check_step_name(name); !ok) return refused(ok.error());
   if (const auto why = keeper_.given_up(flight_))
     return {.kind = Begun::Kind::over,
@@ -84,7 +84,7 @@ Steps::Begun FlightSteps::begin(std::string_view name, std::optional<InDoubt> po
   }
 }
 
-Result<void> FlightSteps::end(std::string_view name, Body result, std::uint64_t oversize) {
+Result<void> RunningSteps::end(std::string_view name, Body result, std::uint64_t oversize) {
   const core::StepEnd end{.nonce = flight_.nonce,
                           .name = std::string(name),
                           .result = std::move(result),
@@ -92,7 +92,7 @@ Result<void> FlightSteps::end(std::string_view name, Body result, std::uint64_t 
   return settle(end, name);
 }
 
-Result<void> FlightSteps::fail(std::string_view name, std::string_view why) {
+Result<void> RunningSteps::fail(std::string_view name, std::string_view why) {
   return settle(
       core::StepFail{.nonce = flight_.nonce,
                      .name = std::string(name),
@@ -100,13 +100,13 @@ Result<void> FlightSteps::fail(std::string_view name, std::string_view why) {
       name);
 }
 
-Error FlightSteps::hold(std::string_view name, std::string why) {
+Error RunningSteps::hold(std::string_view name, std::string why) {
   auto written = insist(core::StepHold{
       .nonce = flight_.nonce, .name = std::string(name), .by = worker_, .why = std::move(why)});
   return written ? over(*written, flight_.nonce) : written.error();
 }
 
-Result<void> FlightSteps::settle(const core::Command& command, std::string_view name) {
+Result<void> RunningSteps::settle(const core::Command& command, std::string_view name) {
   auto written = insist(command);
   if (!written) {
     Error error = written.error();
@@ -124,7 +124,7 @@ Result<void> FlightSteps::settle(const core::Command& command, std::string_view 
   }
 }
 
-Result<Written> FlightSteps::insist(const core::Command& command) {
+Result<Written> RunningSteps::insist(const core::Command& command) {
   std::optional<Moment> late;
   auto written = write(command, [&] {
     if (!ending_()) return false;
@@ -136,8 +136,8 @@ Result<Written> FlightSteps::insist(const core::Command& command) {
   return written;
 }
 
-Result<Written> FlightSteps::write(const core::Command& command,
-                                   const std::function<bool()>& give_up) {
+Result<Written> RunningSteps::write(const core::Command& command,
+                                    const std::function<bool()>& give_up) {
   while (true) {
     auto written = keeper_.write(flight_, command);
     if (written || !written.error().retryable || give_up()) return written;
@@ -145,7 +145,7 @@ Result<Written> FlightSteps::write(const core::Command& command,
   }
 }
 
-void FlightSteps::pause() {
+void RunningSteps::pause() {
   const auto mutex = scheduler_.mutex();
   const auto condition = mutex->condition();
   const std::lock_guard lock(*mutex);

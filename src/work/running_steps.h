@@ -11,11 +11,11 @@
 
 namespace once::engine {
 
-class FlightSteps final : public Steps {
+class RunningSteps final : public Steps {
  public:
   // `ending`: the worker is about to end, and recording is not tried for ever.
-  FlightSteps(Keeper& keeper, Scheduler& scheduler, Flight& flight, std::string worker,
-              std::function<bool()> ending);
+  RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTask& flight, std::string worker,
+               std::function<bool()> ending);
 
   Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
   Result<void> end(std::string_view name, Body result, std::uint64_t oversize) override;
@@ -31,9 +31,9 @@ class FlightSteps final : public Steps {
   Result<void> settle(const core::Command& command, std::string_view name);
   void pause();
 
-  Keeper& keeper_;
+  LeaseKeeper& keeper_;
   Scheduler& scheduler_;
-  Flight& flight_;
+  RunningTask& flight_;
   const std::string worker_;
   const std::function<bool()> ending_;
   std::mutex mutex_;

@@ -23,7 +23,7 @@ enum class Stopped {
   interrupted,
 };
 
-struct Flight {
+struct RunningTask {
   // What was claimed; fixed.
   Task task{};
   core::Sequence sequence{};
@@ -63,6 +63,6 @@ struct Flight {
   bool probed = false;             // the report is the probe's
 };
 
-using Flights = std::vector<std::unique_ptr<Flight>>;
+using Flights = std::vector<std::unique_ptr<RunningTask>>;
 
 }  // namespace once::engine

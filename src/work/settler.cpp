@@ -3,19 +3,19 @@
 namespace once::engine {
 
 Settler::Settled Settler::settle(Flights flights, const Swapper& first) {
-  std::vector<Flight*> all;
+  std::vector<RunningTask*> all;
   for (const auto& flight : flights) all.push_back(flight.get());
   keeper_.unwatch(all);
 
   Settled settled;
-  const auto fenced = [&](const Flight& flight) {
+  const auto fenced = [&](const RunningTask& flight) {
     settled.fenced.push_back(flight.task.id);
     meter_.fenced();
   };
   std::vector<Intent> intents;
   std::vector<std::size_t> of;
   for (std::size_t i = 0; i < flights.size(); ++i) {
-    Flight& flight = *flights[i];
+    RunningTask& flight = *flights[i];
     if (flight.stopped == Stopped::lost) {
       fenced(flight);
       continue;
@@ -33,7 +33,7 @@ Settler::Settled Settler::settle(Flights flights, const Swapper& first) {
   auto written = scribe_.write(std::move(intents), first);
   for (std::size_t k = 0; k < of.size(); ++k) {
     if (written[k]) {
-      const Flight& flight = *flights[of[k]];
+      const RunningTask& flight = *flights[of[k]];
       if (written[k]->decision.verdict == core::Verdict::fenced)
         fenced(flight);
       else
@@ -46,7 +46,7 @@ Settler::Settled Settler::settle(Flights flights, const Swapper& first) {
   return settled;
 }
 
-core::Command Settler::command(const Flight& flight) {
+core::Command Settler::command(const RunningTask& flight) {
   if (!flight.report) return core::Release{.nonce = flight.nonce};
   const Report& report = *flight.report;
   if (report.never_started)

@@ -9,7 +9,7 @@ namespace once::engine {
 
 class Settler {
  public:
-  Settler(Scheduler& scheduler, Scribe& scribe, Keeper& keeper, Meter& meter)
+  Settler(Scheduler& scheduler, LedgerWriter& scribe, LeaseKeeper& keeper, WorkerCounters& meter)
       : scheduler_(scheduler), scribe_(scribe), keeper_(keeper), meter_(meter) {}
 
   // Records the flights and gives back those that could not be written now; try them again. A
@@ -22,12 +22,12 @@ class Settler {
   Settled settle(Flights flights, const Swapper& first = {});
 
  private:
-  core::Command command(const Flight& flight);
+  core::Command command(const RunningTask& flight);
 
   Scheduler& scheduler_;
-  Scribe& scribe_;
-  Keeper& keeper_;
-  Meter& meter_;
+  LedgerWriter& scribe_;
+  LeaseKeeper& keeper_;
+  WorkerCounters& meter_;
 };
 
 }  // namespace once::engine

@@ -31,7 +31,7 @@ Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std:
 
 Slots::~Slots() { keep(0); }
 
-std::size_t Slots::number(const Flight& slot) const {
+std::size_t Slots::number(const RunningTask& slot) const {
   return std::stoul(slot.address.key.substr(kPrefix.size()));
 }
 
@@ -53,9 +53,9 @@ void Slots::set_count(std::size_t count, std::size_t busy) {
 }
 
 Result<std::size_t> Slots::hold(std::size_t want) {
-  std::erase_if(held_, [&](const std::unique_ptr<Flight>& slot) {
+  std::erase_if(held_, [&](const std::unique_ptr<RunningTask>& slot) {
     if (!slot->stop.stop_requested()) return false;
-    Flight* const lost = slot.get();
+    RunningTask* const lost = slot.get();
     keeper_.unwatch(std::span(&lost, 1));
     return true;
   });
@@ -73,7 +73,7 @@ Result<std::size_t> Slots::hold(std::size_t want) {
       return held->address == addresses[slot];
     });
     if (mine) continue;
-    auto flight = std::make_unique<Flight>();
+    auto flight = std::make_unique<RunningTask>();
     scheduler_.random_bytes(flight->nonce.bytes.data(), flight->nonce.bytes.size());
     flight->address = addresses[slot];
     flight->renewed_at = scheduler_.now();
@@ -94,11 +94,11 @@ Result<std::size_t> Slots::hold(std::size_t want) {
 
 void Slots::keep(std::size_t count) {
   if (held_.size() <= count) return;
-  std::vector<Flight*> others;
+  std::vector<RunningTask*> others;
   std::vector<Intent> intents;
   for (std::size_t i = count; i < held_.size(); ++i) others.push_back(held_[i].get());
   keeper_.unwatch(others);
-  for (const Flight* slot : others)
+  for (const RunningTask* slot : others)
     intents.push_back({.at = slot->address,
                        .known = slot->stored,
                        .command = core::Release{.nonce = slot->nonce}});

@@ -25,7 +25,7 @@ class Slots {
 
  private:
   store::Address address(std::size_t slot) const;
-  std::size_t number(const Flight& slot) const;
+  std::size_t number(const RunningTask& slot) const;
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -33,8 +33,8 @@ class Slots {
   std::size_t count_;
   const std::string worker_;
   const core::Member member_;
-  Scribe scribe_;
-  Keeper keeper_;  // renews them
+  LedgerWriter scribe_;
+  LeaseKeeper keeper_;  // renews them
   Flights held_;
 };
 

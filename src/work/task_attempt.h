@@ -43,7 +43,7 @@ class Steps {
   virtual Error hold(std::string_view name, std::string why) = 0;
 };
 
-struct Assignment {
+struct TaskAttempt {
   const Task& task;
   core::Sequence sequence{};
   core::Digest digest{};
@@ -66,7 +66,7 @@ struct Assignment {
 
 // The same for every attempt of the task (and step): hex SHA-256 of zone, queue, key and step. A task
 // that is a workflow's step has the name of that: RUN.STEP.
-std::string idempotency_key(const Assignment& assignment, std::string_view step = {});
+std::string idempotency_key(const TaskAttempt& assignment, std::string_view step = {});
 
 struct Report {
   Outcome outcome;
@@ -78,6 +78,6 @@ struct Report {
 };
 
 // Throws nothing but what a handler of the user's throws.
-using Handler = std::function<Report(const Assignment&)>;
+using Handler = std::function<Report(const TaskAttempt&)>;
 
 }  // namespace once::engine

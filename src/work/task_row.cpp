@@ -111,7 +111,7 @@ core::Nonce new_nonce(Scheduler& scheduler) {
 
 Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
                      const store::Row& row, const std::string& by, const std::string& why) {
-  Scribe scribe(store, core::policy_of(queue));
+  LedgerWriter scribe(store, core::policy_of(queue));
   return scribe.write({.at = address_of(row),
                        .known = row.stored,
                        .command = core::Drop{.nonce = new_nonce(scheduler), .by = by, .why = why}});
@@ -130,7 +130,7 @@ Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& q
   if (queue.stream.empty())
     if (const auto step = encoding::read_step(row.entry.headers, queue.name))
       command.reply = encoding::reply_to(*step);
-  Scribe scribe(store, core::policy_of(queue));
+  LedgerWriter scribe(store, core::policy_of(queue));
   return scribe.write({.at = std::move(at), .known = row.stored, .command = std::move(command)});
 }
 

@@ -31,7 +31,7 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-std::string idempotency_key(const Assignment& assignment, std::string_view step) {
+std::string idempotency_key(const TaskAttempt& assignment, std::string_view step) {
   if (step.empty() && !assignment.run.empty())
     return std::string(assignment.run) + "." + std::string(assignment.step);
   return encoding::hex(encoding::sha256("[" + quoted(assignment.zone) + "," +
@@ -163,7 +163,7 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
 }
 
 Result<void> Worker::take_in(Until until, std::stop_token stop) {
-  Result<Intake::Taken> ahead = Intake::Taken{};  // claimed with the last record
+  Result<Intake::IntakeResult> ahead = Intake::IntakeResult{};  // claimed with the last record
   while (true) {
     follow_definition();
     Room free{.claims = 1, .handlers = 1};
@@ -171,7 +171,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       free = wait_for_space(stop);
       if (free.claims == 0 && !stop.stop_requested()) continue;
     }
-    Result<Intake::Taken> taken = std::exchange(ahead, Intake::Taken{});
+    Result<Intake::IntakeResult> taken = std::exchange(ahead, Intake::IntakeResult{});
     if (stop.stop_requested()) {
       if (taken) give_back(std::move(taken->flights));
       if (!alone_) hand_out({}, free);
@@ -273,7 +273,7 @@ void Worker::give_back(Flights flights) {
   record(std::move(flights), {});
 }
 
-Result<Intake::Taken> Worker::next(Room free, Duration wait, std::stop_token stop) {
+Result<Intake::IntakeResult> Worker::next(Room free, Duration wait, std::stop_token stop) {
   std::size_t busy = 0;
   {
     std::lock_guard lock(*mutex_);
@@ -292,7 +292,7 @@ Result<Intake::Taken> Worker::next(Room free, Duration wait, std::stop_token sto
     free.claims = *held > busy ? std::min(free.claims, *held - busy) : 0;
     if (free.claims == 0) {
       if (wait > Duration{0}) pause(std::min(wait, kSlotLook), stop);
-      return Intake::Taken{};
+      return Intake::IntakeResult{};
     }
     // A pause may have let a slot go by since it was looked at.
     request.allowed = [this, busy](std::size_t claimed, core::StoreTime now) {
@@ -396,7 +396,7 @@ void Worker::run_handlers() {
       waking_ = false;
     }
     if (ready_.empty()) return;
-    std::unique_ptr<Flight> flight = std::move(ready_.front());
+    std::unique_ptr<RunningTask> flight = std::move(ready_.front());
     ready_.pop_front();
     wake_handler();
     lock.unlock();
@@ -412,8 +412,8 @@ void Worker::run_handlers() {
 }
 
 // One at a time needs no other thread: two hand-overs less per task.
-Result<Intake::Taken> Worker::run_here(std::unique_ptr<Flight> flight,
-                                       std::optional<std::stop_token> unless) {
+Result<Intake::IntakeResult> Worker::run_here(std::unique_ptr<RunningTask> flight,
+                                              std::optional<std::stop_token> unless) {
   keeper_.watch(*flight);
   call(*flight);
   {
@@ -429,7 +429,7 @@ Result<Intake::Taken> Worker::run_here(std::unique_ptr<Flight> flight,
     follow_definition();  // it may have run for hours
     claims = claims_on({.claims = 1, .handlers = 1}, std::move(*unless));
   }
-  Result<Intake::Taken> taken = Intake::Taken{};
+  Result<Intake::IntakeResult> taken = Intake::IntakeResult{};
   record(std::move(one), [&](std::span<const store::Swap> swaps) {
     if (!claims) return store_.swap(swaps);
     auto turned = intake_.turn(swaps, std::move(*claims));
@@ -440,34 +440,34 @@ Result<Intake::Taken> Worker::run_here(std::unique_ptr<Flight> flight,
 }
 
 // Leaves no report when the handler may not begin any more.
-void Worker::call(Flight& flight) {
+void Worker::call(RunningTask& flight) {
   if (!keeper_.start(flight)) return;
-  const Meter::Running running = meter_.started(flight);
-  Assignment assignment{.task = flight.task,
-                        .sequence = flight.sequence,
-                        .digest = flight.digest,
-                        .published_at = flight.published_at,
-                        .zone = zone_,
-                        .queue = settings_.queue.name,
-                        .key = flight.address.key,
-                        .token = flight.token,
-                        .attempt = flight.attempt,
-                        .in_doubt = flight.in_doubt,
-                        .lease = flight.claimed_for,
-                        .inheritable_fd = membership_->inheritable_fd(),
-                        .stop = flight.stop.get_token(),
-                        .run = flight.run,
-                        .step = flight.step};
+  const WorkerCounters::Running running = meter_.started(flight);
+  TaskAttempt assignment{.task = flight.task,
+                         .sequence = flight.sequence,
+                         .digest = flight.digest,
+                         .published_at = flight.published_at,
+                         .zone = zone_,
+                         .queue = settings_.queue.name,
+                         .key = flight.address.key,
+                         .token = flight.token,
+                         .attempt = flight.attempt,
+                         .in_doubt = flight.in_doubt,
+                         .lease = flight.claimed_for,
+                         .inheritable_fd = membership_->inheritable_fd(),
+                         .stop = flight.stop.get_token(),
+                         .run = flight.run,
+                         .step = flight.step};
   assignment.max_result = keeper_.policy(flight).max_result;
   if (const Duration timeout = keeper_.timeout(flight); timeout > Duration{0})
     assignment.deadline = store_.wall() + timeout;
   if (flight.probing && !ask_probe(flight, assignment)) return;
-  FlightSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
+  RunningSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
   assignment.steps = &steps;
   flight.report = report_of(settings_.handler, assignment);
 }
 
-Report Worker::report_of(const Handler& handler, const Assignment& assignment) {
+Report Worker::report_of(const Handler& handler, const TaskAttempt& assignment) {
   try {
     return handler(assignment);
   } catch (const AttemptOver& over) {
@@ -480,7 +480,7 @@ Report Worker::report_of(const Handler& handler, const Assignment& assignment) {
   }
 }
 
-bool Worker::ask_probe(Flight& flight, const Assignment& assignment) {
+bool Worker::ask_probe(RunningTask& flight, const TaskAttempt& assignment) {
   Report report = report_of(settings_.probe, assignment);
   const Outcome& outcome = report.outcome;
   const bool known = outcome.kind() == Outcome::Kind::failed && !report.never_started;
@@ -492,7 +492,7 @@ bool Worker::ask_probe(Flight& flight, const Assignment& assignment) {
     if (!happened) flight.report->outcome = Outcome::unknown("stopped while it asked the probe");
     return false;
   }
-  FlightSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
+  RunningSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
   const Result<Written> written = steps.insist(core::Probed{.nonce = flight.nonce,
                                                             .known = known,
                                                             .by = settings_.name,

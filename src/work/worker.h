@@ -58,7 +58,7 @@ class Worker {
   std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
   void hand_out(Flights flights, Room set_aside);
   void give_back(Flights flights);
-  Result<Intake::Taken> next(Room free, Duration wait, std::stop_token stop);
+  Result<Intake::IntakeResult> next(Room free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();
   void follow_definition();  // of the queue, which may be changed at any time
   Queue queue();
@@ -69,12 +69,12 @@ class Worker {
   void run_handlers();
   void wake_handler();
   // Answers what was claimed with its record: nothing, unless there is a token and it is not stopped.
-  Result<Intake::Taken> run_here(std::unique_ptr<Flight> flight,
-                                 std::optional<std::stop_token> unless);
-  void call(Flight& flight);
+  Result<Intake::IntakeResult> run_here(std::unique_ptr<RunningTask> flight,
+                                        std::optional<std::stop_token> unless);
+  void call(RunningTask& flight);
   // True: run the handler. Otherwise the probe's answer is the report, or has been recorded.
-  bool ask_probe(Flight& flight, const Assignment& assignment);
-  static Report report_of(const Handler& handler, const Assignment& assignment);
+  bool ask_probe(RunningTask& flight, const TaskAttempt& assignment);
+  static Report report_of(const Handler& handler, const TaskAttempt& assignment);
   bool ending();
   // Settle.
   void run_settler();
@@ -87,9 +87,9 @@ class Worker {
   const WorkerSettings settings_;
   const std::string zone_;
   const std::unique_ptr<store::Membership> membership_;
-  Meter meter_;
-  Scribe scribe_;
-  Keeper keeper_;
+  WorkerCounters meter_;
+  LedgerWriter scribe_;
+  LeaseKeeper keeper_;
   Settler settler_;
   Intake intake_;
   std::unique_ptr<Slots> slots_;  // with max-running only; the intake's
@@ -103,7 +103,7 @@ class Worker {
   const std::unique_ptr<Condition> space_;  // intake: something is settled, or a stop is asked for
   // Under mutex_.
   Queue queue_;
-  std::deque<std::unique_ptr<Flight>> ready_;
+  std::deque<std::unique_ptr<RunningTask>> ready_;
   Flights reported_;
   std::size_t in_flight_ = 0;  // claimed and not settled
   std::size_t idle_handlers_ = 0;

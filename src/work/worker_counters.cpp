@@ -4,17 +4,18 @@
 
 namespace once::engine {
 
-Meter::Meter(store::Store& store, Scheduler& scheduler) : store_(store), scheduler_(scheduler) {
+WorkerCounters::WorkerCounters(store::Store& store, Scheduler& scheduler)
+    : store_(store), scheduler_(scheduler) {
   answered();
 }
 
-void Meter::claimed(const core::Record& record) {
+void WorkerCounters::claimed(const core::Record& record) {
   claims_.add();
   const std::size_t count = record.attempts.size();
   if (count > 1 && record.attempts[count - 2].ending == core::Ending::lost) reclaims_.add();
 }
 
-void Meter::recorded(const core::Record& record) {
+void WorkerCounters::recorded(const core::Record& record) {
   const bool interrupted =
       !record.attempts.empty() && record.attempts.back().ending == core::Ending::interrupted;
   switch (record.state) {
@@ -30,21 +31,21 @@ void Meter::recorded(const core::Record& record) {
   }
 }
 
-void Meter::settled(const Flight& flight, const core::Record& record) {
+void WorkerCounters::settled(const RunningTask& flight, const core::Record& record) {
   recorded(record);
   if (record.state == State::completed) to_record_.add(age(flight));
 }
 
-void Meter::answered() {
+void WorkerCounters::answered() {
   answered_at_.store(scheduler_.now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-Meter::Running Meter::started(const Flight& flight) {
+WorkerCounters::Running WorkerCounters::started(const RunningTask& flight) {
   if (flight.first) to_start_.add(age(flight));
   return Running(running_);
 }
 
-WorkerMetrics Meter::read() const {
+WorkerMetrics WorkerCounters::read() const {
   const Moment answered{Moment::duration{answered_at_.load(std::memory_order_relaxed)}};
   return {.claims = claims_.read(),
           .reclaims = reclaims_.read(),
@@ -66,18 +67,18 @@ WorkerMetrics Meter::read() const {
 }
 
 // By wall clocks, which may differ between machines: never less than nothing.
-Duration Meter::age(const Flight& flight) const {
+Duration WorkerCounters::age(const RunningTask& flight) const {
   return std::max(Duration{0},
                   store_.wall() - flight.task.not_before.value_or(flight.published_at));
 }
 
-void Meter::Latency::add(Duration took) {
+void WorkerCounters::Latency::add(Duration took) {
   const auto bound = std::lower_bound(Histogram::kBounds.begin(), Histogram::kBounds.end(), took);
   counts_[static_cast<std::size_t>(bound - Histogram::kBounds.begin())].add();
   sum_.fetch_add(took.count(), std::memory_order_relaxed);
 }
 
-Histogram Meter::Latency::read() const {
+Histogram WorkerCounters::Latency::read() const {
   Histogram histogram{.sum = Duration{sum_.load(std::memory_order_relaxed)}};
   for (std::size_t i = 0; i < counts_.size(); ++i) histogram.counts[i] = counts_[i].read();
   return histogram;

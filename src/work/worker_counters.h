@@ -14,14 +14,14 @@
 namespace once::engine {
 
 // Any thread may call anything.
-class Meter {
+class WorkerCounters {
  public:
-  Meter(store::Store& store, Scheduler& scheduler);
+  WorkerCounters(store::Store& store, Scheduler& scheduler);
 
   void claimed(const core::Record& record);
   // How a task stands by this worker's own write, without or after an attempt of its.
   void recorded(const core::Record& record);
-  void settled(const Flight& flight, const core::Record& record);
+  void settled(const RunningTask& flight, const core::Record& record);
   void fenced() { fenced_.add(); }
   void answered();  // the store did
 
@@ -41,7 +41,7 @@ class Meter {
    private:
     Counter& running_;
   };
-  Running started(const Flight& flight);
+  Running started(const RunningTask& flight);
 
   WorkerMetrics read() const;
 
@@ -55,7 +55,7 @@ class Meter {
     std::array<Counter, Histogram::kBounds.size() + 1> counts_;
     std::atomic<Duration::rep> sum_{0};
   };
-  Duration age(const Flight& flight) const;
+  Duration age(const RunningTask& flight) const;
 
   store::Store& store_;
   Scheduler& scheduler_;

@@ -284,7 +284,7 @@ class Documentation(OnceTest):
         table = (ROOT / "docs" / "doctor.md").read_text()
         documented = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
         known = set()
-        others = [ROOT / "src/store/nats/judge.cpp", ROOT / "src/api/stuck_runs.cpp"]
+        others = [ROOT / "src/store/nats/settings_check.cpp", ROOT / "src/api/stuck_runs.cpp"]
         for source in [ROOT / "src/inspect/doctor.cpp", *ROOT.glob("src/store/*/doctor.cpp"), *others]:
             known |= set(re.findall(r'(?:\.code = |\bfind\()\s*"(\w+)"', source.read_text()))
         self.assertGreater(len(known), 50)

@@ -48,7 +48,7 @@ class AuditContract : public Contract {
         engine::Worker::make(store(), *scheduler,
                              {.queue = definition(queue),
                               .handler =
-                                  [&](const engine::Assignment& assignment) {
+                                  [&](const engine::TaskAttempt& assignment) {
                                     return engine::Report{.outcome = handler(assignment.task)};
                                   },
                               .name = "worker"})

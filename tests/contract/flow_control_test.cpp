@@ -277,8 +277,8 @@ class FlowStepOfTooMuch : public FlowControlContract {
     retried.workflow = "w";
     retried.n = 2;
     retried.voided = {{"a", 1}};
-    engine::FlowLog(*impl->store, *impl->scheduler)
-        .append(engine::FlowLog::entry_of(retried))
+    engine::EventLog(*impl->store, *impl->scheduler)
+        .append(engine::EventLog::entry_of(retried))
         .value();
   }
 };

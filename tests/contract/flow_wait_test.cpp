@@ -23,8 +23,8 @@ constexpr std::string_view kAsk =
 
 class FlowWaitContract : public FlowZone {
  protected:
-  Result<Signalled> signal(const std::string& run, std::string_view body = "null",
-                           std::string_view id = "1", std::string_view name = "go") {
+  Result<SignalResult> signal(const std::string& run, std::string_view body = "null",
+                              std::string_view id = "1", std::string_view name = "go") {
     return flows.signal(run, name, json(body), id);
   }
 };
@@ -77,9 +77,9 @@ TEST_P(FlowWaitContract, ASignalThatComesBeforeItsStepIsKeptForIt) {
 TEST_P(FlowWaitContract, OfSeveralSignalsTheFirstOneCounts) {
   add_flow(kGoThenA);
   const std::string run = start();
-  const Signalled first = signal(run, "1", "first").value();
+  const SignalResult first = signal(run, "1", "first").value();
   EXPECT_TRUE(first.counts);
-  const Signalled second = signal(run, "2", "second").value();
+  const SignalResult second = signal(run, "2", "second").value();
   EXPECT_FALSE(second.counts) << "also before a runner has looked";
   EXPECT_EQ(second.first.id, "first");
   EXPECT_EQ(second.first.by, first.first.by);
@@ -94,7 +94,7 @@ TEST_P(FlowWaitContract, ASignalHearsWhichOneOfItsNameCounts) {
   EXPECT_TRUE(flows.signal(run, "go", json("1"), "first", by).value().counts);
   settle();
   EXPECT_TRUE(signal(run, "1", "first").value().counts);
-  const Signalled later = signal(run, "2", "second").value();
+  const SignalResult later = signal(run, "2", "second").value();
   EXPECT_FALSE(later.counts);
   EXPECT_EQ(later.first.id, "first");
   EXPECT_EQ(later.first.by, "ann");
@@ -107,7 +107,7 @@ TEST_P(FlowWaitContract, OfManyWhoSendASignalAtOnceOnlyTheFirstInTheLogIsToldTha
   add_flow(kGoThenA);
   for (int round = 0; round < 5; ++round) {
     const std::string run = start(std::to_string(round));
-    std::vector<Signalled> told(kSenders);
+    std::vector<SignalResult> told(kSenders);
     at_once(kSenders, [&](int i) {
       const std::string n = std::to_string(i);
       told[static_cast<std::size_t>(i)] = signal(run, n, n).value();
@@ -122,7 +122,7 @@ TEST_P(FlowWaitContract, OfManyWhoSendASignalAtOnceOnlyTheFirstInTheLogIsToldTha
       sequence = entry.sequence.value;
     }
     for (int i = 0; i < kSenders; ++i) {
-      const Signalled& answer = told[static_cast<std::size_t>(i)];
+      const SignalResult& answer = told[static_cast<std::size_t>(i)];
       EXPECT_EQ(answer.counts, first == std::to_string(i)) << first;
       EXPECT_EQ(answer.first.id, first);
       EXPECT_EQ(answer.first.sequence, sequence);
@@ -143,7 +143,7 @@ TEST_P(FlowWaitContract, ASignalOfVersion01CountsAndIsKnown) {
   old.signal = "go";
   old.signal_id = "old";
   old.value = "1";
-  engine::FlowLog(*impl->store, *impl->scheduler).append(engine::FlowLog::entry_of(old)).value();
+  engine::EventLog(*impl->store, *impl->scheduler).append(engine::EventLog::entry_of(old)).value();
   settle();
   EXPECT_EQ(given["a"], "1");
   EXPECT_TRUE(signal(run, "1", "old").value().receipt.duplicate);

@@ -242,7 +242,7 @@ TEST_P(ReplyContract, SaysWhyAStepFailed) {
   EXPECT_FALSE(owes());
 
   // A person has it run again, for a run that would hear of it: that is another end.
-  engine::FlowBook book(*impl->store, *impl->scheduler);
+  engine::RunStore book(*impl->store, *impl->scheduler);
   book.make_queues().value();
   core::RunState run_of_it{.run = "r", .workflow = "payment", .version = 1, .input = "1"};
   run_of_it.started = {1};

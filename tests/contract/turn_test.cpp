@@ -21,7 +21,7 @@ class TurnContract : public Contract {
     return {
         .at = held.at, .expected = held.stored.revision, .record = record, .handle = held.handle};
   }
-  Store::Turned turn(const Swap& item, const store::Fetch& request) {
+  Store::TurnResult turn(const Swap& item, const store::Fetch& request) {
     return store().turn(std::span(&item, 1), request);
   }
   // Everything else, and then all of it in the order of the log.

@@ -57,7 +57,7 @@ int work(store::Store& store, const Role& role, engine::Worker::Until until,
 }
 
 engine::WorkerSettings plain_tasks(const Role& role) {
-  return {.handler = [&](const engine::Assignment& assignment) -> engine::Report {
+  return {.handler = [&](const engine::TaskAttempt& assignment) -> engine::Report {
     if (role.dies == "before_effect") ::raise(SIGKILL);
     if (role.fails == "yes" && assignment.attempt == 1)
       return {.outcome = Outcome::failed("the first attempt fails")};
@@ -69,7 +69,7 @@ engine::WorkerSettings plain_tasks(const Role& role) {
 }
 
 // The steps of the workflow of order_flow.h.
-engine::Report take_step(store::Store& store, const Role& role, const engine::Assignment& a) {
+engine::Report take_step(store::Store& store, const Role& role, const engine::TaskAttempt& a) {
   using testing::StepEnd;
   const testing::StepPlan& step = *testing::order_step(a.step);
   while (testing::hangs(step, a.attempt) && !a.stop.stop_requested()) ::poll(nullptr, 0, 5);
@@ -196,7 +196,7 @@ int run_role(const std::vector<std::string>& words) {
     if (role.name == "worker") return work(*store, role, Until::empty, plain_tasks(role));
     if (role.name == "step_worker")
       return work(*store, role, Until::stopped,
-                  {.handler = [&](const engine::Assignment& assignment) {
+                  {.handler = [&](const engine::TaskAttempt& assignment) {
                     return take_step(*store, role, assignment);
                   }});
     if (role.name == "runner") return run_flows(*store, role);

@@ -114,16 +114,16 @@ TEST_F(CommandTest, that_vanished_after_the_check_never_started) {
   const auto handler = engine::program_handler(program({path}, self()));
   ASSERT_TRUE(handler);
   const Task task;
-  EXPECT_FALSE((*handler)(engine::Assignment{task}).never_started);
+  EXPECT_FALSE((*handler)(engine::TaskAttempt{task}).never_started);
   std::filesystem::remove(path);
-  EXPECT_TRUE((*handler)(engine::Assignment{task}).never_started);
+  EXPECT_TRUE((*handler)(engine::TaskAttempt{task}).never_started);
 }
 
 TEST_F(CommandTest, whose_guard_is_none_never_started) {
   const auto handler = engine::program_handler(program({"true"}, "true"));
   ASSERT_TRUE(handler);
   const Task task;
-  const auto report = (*handler)(engine::Assignment{task});
+  const auto report = (*handler)(engine::TaskAttempt{task});
   ASSERT_TRUE(report.never_started);
   EXPECT_THAT(report.never_started->message, HasSubstr("guard_main"));
 }
@@ -140,7 +140,7 @@ TEST_F(CommandTest, keeps_the_guard_that_it_began_with) {
   ASSERT_TRUE(handler);
   std::filesystem::remove(guard);
   const Task task;
-  const auto report = (*handler)(engine::Assignment{task});
+  const auto report = (*handler)(engine::TaskAttempt{task});
   EXPECT_FALSE(report.never_started);
   EXPECT_EQ(report.outcome.kind(), Outcome::Kind::completed);
 }

@@ -45,8 +45,8 @@ Result<engine::Handler> probe_of(const std::string& probe, Duration grace) {
                                 .store = store_url()});
 }
 
-engine::Assignment assignment_of(const Attempt& attempt) {
-  engine::Assignment assignment{attempt.task};
+engine::TaskAttempt assignment_of(const Attempt& attempt) {
+  engine::TaskAttempt assignment{attempt.task};
   assignment.sequence = {attempt.sequence};
   assignment.zone = "zone";
   assignment.queue = "orders";

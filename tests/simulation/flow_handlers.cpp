@@ -6,7 +6,7 @@ namespace once::sim {
 
 using testing::StepEnd;
 
-engine::Report FlowHandlers::handle(const engine::Assignment& a) {
+engine::Report FlowHandlers::handle(const engine::TaskAttempt& a) {
   if (process_.dead()) return {.outcome = Outcome::unknown("dead")};
   witness_.started(process_, a);
   Outcome said = outcome(a);
@@ -14,7 +14,7 @@ engine::Report FlowHandlers::handle(const engine::Assignment& a) {
   return {.outcome = std::move(said)};
 }
 
-Outcome FlowHandlers::outcome(const engine::Assignment& a) {
+Outcome FlowHandlers::outcome(const engine::TaskAttempt& a) {
   const StepPlan* const step = testing::order_step(a.step);
   if (!step) return Outcome::dead("no step of this workflow");
   const bool hangs = testing::hangs(*step, a.attempt);

@@ -13,10 +13,10 @@ class FlowHandlers {
   FlowHandlers(Process& process, Witness& witness, const FlowWitness& flows, const bool& calm)
       : process_(process), witness_(witness), flows_(flows), calm_(calm) {}
 
-  engine::Report handle(const engine::Assignment& assignment);
+  engine::Report handle(const engine::TaskAttempt& assignment);
 
  private:
-  Outcome outcome(const engine::Assignment& assignment);
+  Outcome outcome(const engine::TaskAttempt& assignment);
   bool rarely(double probability) {
     return !calm_ && process_.world().random().chance(probability);
   }

@@ -30,8 +30,8 @@ class FlowParts {
           log(store, scheduler),
           starter(store, scheduler, book, log),
           control(store, book, log) {}
-    engine::FlowBook book;
-    engine::FlowLog log;
+    engine::RunStore book;
+    engine::EventLog log;
     engine::FlowStarter starter;
     engine::FlowControl control;
   };

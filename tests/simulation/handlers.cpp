@@ -5,11 +5,11 @@
 
 namespace once::sim {
 
-using engine::Assignment;
 using engine::Report;
+using engine::TaskAttempt;
 using Begun = engine::Steps::Begun;
 
-bool work_on(Process& process, const Assignment& a, Duration how_long) {
+bool work_on(Process& process, const TaskAttempt& a, Duration how_long) {
   while (how_long > Duration{0} && !process.dead() && !a.stop.stop_requested()) {
     const Duration piece = std::min(how_long, Duration{250});
     process.sleep(piece);
@@ -18,7 +18,7 @@ bool work_on(Process& process, const Assignment& a, Duration how_long) {
   return !process.dead() && !a.stop.stop_requested();
 }
 
-Report Handlers::handle(const Assignment& a) {
+Report Handlers::handle(const TaskAttempt& a) {
   if (process_.dead()) return {.outcome = Outcome::unknown("dead")};
   witness_.started(process_, a);
   if (rarely(0.05)) {
@@ -30,7 +30,7 @@ Report Handlers::handle(const Assignment& a) {
   return {.outcome = std::move(said)};
 }
 
-Outcome Handlers::outcome(const Assignment& a) {
+Outcome Handlers::outcome(const TaskAttempt& a) {
   const bool hangs = rarely(0.05);
   const Duration how_long{hangs ? 20'000 : random().between(0, rarely(0.2) ? 9000 : 400)};
   if (!work_on(process_, a, how_long / 2)) return Outcome::unknown("stopped");
@@ -52,7 +52,7 @@ Outcome Handlers::outcome(const Assignment& a) {
   return Outcome::completed();
 }
 
-Handlers::End Handlers::run_steps(const Assignment& a) {
+Handlers::End Handlers::run_steps(const TaskAttempt& a) {
   for (int i = 0; i < steps_; ++i) {
     const End end = step(a, "s" + std::to_string(i));
     if (end != End::well) return end;
@@ -62,7 +62,7 @@ Handlers::End Handlers::run_steps(const Assignment& a) {
 }
 
 // The policy of a step follows from its name, as it does in a program.
-Handlers::End Handlers::step(const Assignment& a, const std::string& name) {
+Handlers::End Handlers::step(const TaskAttempt& a, const std::string& name) {
   static constexpr std::optional<InDoubt> kPolicies[] = {std::nullopt, InDoubt::hold,
                                                          InDoubt::probe};
   const auto policy = kPolicies[(a.sequence.value + name.back()) % 3];
@@ -85,7 +85,7 @@ Handlers::End Handlers::step(const Assignment& a, const std::string& name) {
   }
 }
 
-Handlers::End Handlers::run(const Assignment& a, const std::string& name) {
+Handlers::End Handlers::run(const TaskAttempt& a, const std::string& name) {
   process_.sleep(Duration{random().between(0, 100)});
   if (process_.dead()) return End::over;
   if (rarely(0.05)) {
@@ -98,19 +98,19 @@ Handlers::End Handlers::run(const Assignment& a, const std::string& name) {
   return record(a, name);
 }
 
-Handlers::End Handlers::record(const Assignment& a, const std::string& name) {
+Handlers::End Handlers::record(const TaskAttempt& a, const std::string& name) {
   const std::string result = name + " of " + std::string(a.key);
   if (!a.steps->end(name, Body::bytes(result), false)) return over(a);
   if (!process_.dead()) witness_.step_recorded(a, name, result);
   return End::well;
 }
 
-Handlers::End Handlers::over(const Assignment& a) {
+Handlers::End Handlers::over(const TaskAttempt& a) {
   if (!process_.dead()) witness_.attempt_over(a);
   return End::over;
 }
 
-Report Handlers::probe(const Assignment& a) {
+Report Handlers::probe(const TaskAttempt& a) {
   process_.sleep(Duration{random().between(0, 200)});
   if (process_.dead() || rarely(0.1)) return {.outcome = Outcome::unknown("the probe is down")};
   const bool happened = witness_.effect_happened(a);

@@ -301,17 +301,17 @@ Result<std::vector<Delivery>> SimStore::fetch(const store::Fetch& request) {
 }
 
 // Like a store that does both in one commit, or like one that does not.
-store::Store::Turned SimStore::turn(std::span<const store::Swap> items,
-                                    const store::Fetch& request) {
+store::Store::TurnResult SimStore::turn(std::span<const store::Swap> items,
+                                        const store::Fetch& request) {
   if (zone_.world.random().chance(0.5)) return {.swapped = swap(items)};
   const auto both = [&](const Error& error) {
-    return Turned{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
-                  .delivered = error};
+    return TurnResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+                      .delivered = error};
   };
   const Fate fate = send("turn", items.size());
   if (fate == Fate::dies_before) return both(gone());
   if (fate == Fate::away || fate == Fate::half) return both(away());
-  Turned turned = both(unknown());
+  TurnResult turned = both(unknown());
   if (fate == Fate::late) {  // its claims are nobody's by then
     zone_.later([&zone = zone_, &process = process_,
                  copies = std::vector<store::Swap>(items.begin(), items.end())] {

@@ -90,7 +90,7 @@ class SimStore final : public store::Store {
   Result<std::optional<store::Entry>> find(std::string_view id) override;
 
   std::vector<Result<store::Swapped>> swap(std::span<const store::Swap> items) override;
-  Turned turn(std::span<const store::Swap> items, const store::Fetch& request) override;
+  TurnResult turn(std::span<const store::Swap> items, const store::Fetch& request) override;
   bool turns() const override { return true; }
   std::vector<Result<std::optional<store::Stored>>> get(
       std::span<const store::Address> items) override;

@@ -193,7 +193,7 @@ void Simulation::work(Process& process, SimStore& store, const WorkerPlan& plan)
   if (flows_ && plan.queue == kOrderQueue) of_steps.emplace(process, witness_, *flows_, calm_);
   engine::WorkerSettings settings{.queue = queue,
                                   .handler =
-                                      [&](const engine::Assignment& assignment) {
+                                      [&](const engine::TaskAttempt& assignment) {
                                         return of_steps ? of_steps->handle(assignment)
                                                         : handlers.handle(assignment);
                                       },
@@ -205,7 +205,7 @@ void Simulation::work(Process& process, SimStore& store, const WorkerPlan& plan)
                                       },
                                   .grace = Duration{500}};
   if (plan.can_probe)
-    settings.probe = [&](const engine::Assignment& assignment) {
+    settings.probe = [&](const engine::TaskAttempt& assignment) {
       return handlers.probe(assignment);
     };
   auto worker = engine::Worker::make(store, process, std::move(settings));

@@ -387,7 +387,7 @@ void Witness::retired() {
 
 // --- Handlers -------------------------------------------------------------------------------
 
-void Witness::started(const Process& by, const engine::Assignment& a) {
+void Witness::started(const Process& by, const engine::TaskAttempt& a) {
   world_.trace().note(world_.now(), by.name(), "begins", a.token.value, [&] {
     return std::string(a.queue) + "/" + std::string(a.key) + " " + a.task.id + " attempt " +
            std::to_string(a.attempt) + " token " + std::to_string(a.token.value);
@@ -414,7 +414,7 @@ void Witness::started(const Process& by, const engine::Assignment& a) {
   check_slots(by, std::string(a.queue));
 }
 
-void Witness::said(const Process& by, const engine::Assignment& a, Outcome::Kind word) {
+void Witness::said(const Process& by, const engine::TaskAttempt& a, Outcome::Kind word) {
   static constexpr std::string_view kWords[] = {"completed", "failed", "dead", "unknown"};
   world_.trace().note(world_.now(), by.name(), "says",
                       a.token.value * 4 + static_cast<unsigned>(word), [&] {
@@ -427,12 +427,12 @@ void Witness::said(const Process& by, const engine::Assignment& a, Outcome::Kind
     claim->second.word = word;
 }
 
-void Witness::attempt_over(const engine::Assignment& a) {
+void Witness::attempt_over(const engine::TaskAttempt& a) {
   if (const auto claim = claims_.find(a.token.value); claim != claims_.end())
     claim->second.over = true;
 }
 
-void Witness::probe_said(const engine::Assignment& a, bool happened) {
+void Witness::probe_said(const engine::TaskAttempt& a, bool happened) {
   if (const auto claim = claims_.find(a.token.value); claim != claims_.end())
     claim->second.probed = happened;
 }
@@ -445,29 +445,29 @@ void Witness::told_fenced(const Process& by, std::string_view id) {
 void Witness::worker_failed(const Process& by) { failed_.insert(&by); }
 void Witness::interrupted(const Process& by) { interrupted_.insert(&by); }
 
-void Witness::effect(const engine::Assignment& a) {
+void Witness::effect(const engine::TaskAttempt& a) {
   ++effects_[{std::string(a.queue), std::string(a.key)}];
 }
 
-bool Witness::effect_happened(const engine::Assignment& a) const {
+bool Witness::effect_happened(const engine::TaskAttempt& a) const {
   return effects_.contains({std::string(a.queue), std::string(a.key)});
 }
 
-void Witness::step_effect(const engine::Assignment& a, const std::string& step) {
+void Witness::step_effect(const engine::TaskAttempt& a, const std::string& step) {
   ++steps_[{{std::string(a.queue), std::string(a.key)}, step}].ran;
 }
 
-bool Witness::step_happened(const engine::Assignment& a, const std::string& step) const {
+bool Witness::step_happened(const engine::TaskAttempt& a, const std::string& step) const {
   const auto found = steps_.find({{std::string(a.queue), std::string(a.key)}, step});
   return found != steps_.end() && found->second.ran > 0;
 }
 
-void Witness::step_recorded(const engine::Assignment& a, const std::string& step,
+void Witness::step_recorded(const engine::TaskAttempt& a, const std::string& step,
                             const std::string& result) {
   steps_[{{std::string(a.queue), std::string(a.key)}, step}].result = result;
 }
 
-void Witness::step_remembered(const engine::Assignment& a, const std::string& step,
+void Witness::step_remembered(const engine::TaskAttempt& a, const std::string& step,
                               std::string_view result) {
   const StepSeen& seen = steps_[{{std::string(a.queue), std::string(a.key)}, step}];
   if (seen.result && *seen.result != result && !result.starts_with("person"))

@@ -77,11 +77,11 @@ class FaultyStore : public store::Store {
   }
   bool turns() const override { return inner_->turns(); }
   // Both faults can hit it; one of the turn itself does so in the one commit.
-  Turned turn(std::span<const store::Swap> items, const store::Fetch& request) override {
+  TurnResult turn(std::span<const store::Swap> items, const store::Fetch& request) override {
     const auto fault = begin(Seam::turn);
     const auto both = [&](const Error& error) {
-      return Turned{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
-                    .delivered = error};
+      return TurnResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+                        .delivered = error};
     };
     if (fault == Fault::kill_before) die();
     if (fault == Fault::fails) return both(unavailable());

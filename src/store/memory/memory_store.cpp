@@ -147,7 +147,7 @@ class MemoryStore final : public Store {
   }
 
   bool turns() const override { return true; }
-  Turned turn(std::span<const Swap> items, const Fetch& request) override {
+  TurnResult turn(std::span<const Swap> items, const Fetch& request) override {
     auto swapped = swap(items);
     Fetch now = request;
     now.wait = Duration{0};

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "core/names.h"
-#include "store/nats/jet.h"
+#include "store/nats/jetstream_client.h"
 #include "store/nats/streams.h"
 #include "store/nats/subjects.h"
 
@@ -38,7 +38,7 @@ std::string config_of(const Place& place, const char* per_subject) {
 
 class BareJetStream final : public Yardstick {
  public:
-  BareJetStream(std::unique_ptr<Exchange> exchange, const NatsOptions& options)
+  BareJetStream(std::unique_ptr<RequestMux> exchange, const NatsOptions& options)
       : exchange_(std::move(exchange)),
         jet_(*exchange_, options.patience),
         zone_{.zone = options.zone},
@@ -84,8 +84,8 @@ class BareJetStream final : public Yardstick {
     }
     if (auto claimed = stored(records); !claimed) return claimed;
     if (auto completed = stored(records); !completed) return completed;
-    for (const Exchange::Answer& answer : exchange_->ask(acks, jet_.patience()))
-      if (answer.kind != Exchange::Answer::Kind::answered)
+    for (const RequestMux::Answer& answer : exchange_->ask(acks, jet_.patience()))
+      if (answer.kind != RequestMux::Answer::Kind::answered)
         return failure_of({.text = "an acknowledgement was not answered"});
     return {};
   }
@@ -144,8 +144,8 @@ class BareJetStream final : public Yardstick {
     return messages;
   }
 
-  std::unique_ptr<Exchange> exchange_;
-  Jet jet_;
+  std::unique_ptr<RequestMux> exchange_;
+  JetStreamClient jet_;
   const Subjects zone_;
   const Place log_;
   const Place ledger_;
@@ -162,7 +162,7 @@ namespace once::store {
 Result<std::unique_ptr<Yardstick>> open_bare_jetstream(const NatsOptions& options) {
   using namespace nats;
   if (auto ok = core::check_name(options.zone, "zone"); !ok) return ok.error();
-  auto exchange = Exchange::open({.servers = options.servers, .login = options.login});
+  auto exchange = RequestMux::open({.servers = options.servers, .login = options.login});
   if (!exchange) return exchange.error();
   auto made = std::make_unique<BareJetStream>(std::move(*exchange), options);
   if (auto ready = made->prepare(); !ready) {

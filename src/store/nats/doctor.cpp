@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/words.h"
-#include "store/nats/judge.h"
 #include "store/nats/monitor.h"
+#include "store/nats/settings_check.h"
 #include "store/nats/store_impl.h"
 
 namespace once::store::nats {
@@ -49,7 +49,7 @@ std::set<std::string> without(std::set<std::string> names, const Others& others)
 
 class Look {
  public:
-  Look(const Jet& jet, const DoctorOptions& options, Examination& to)
+  Look(const JetStreamClient& jet, const DoctorOptions& options, Examination& to)
       : jet_(jet), options_(options), to_(to) {}
 
   void add(Findings found) {
@@ -217,7 +217,7 @@ class Look {
     return {};
   }
 
-  const Jet& jet_;
+  const JetStreamClient& jet_;
   const DoctorOptions& options_;
   Examination& to_;
 

@@ -66,7 +66,7 @@ void add_name(Headers& headers, const char* header, std::string_view bytes) {
   if (token(bytes).starts_with("==")) headers.emplace_back(header, escaped(bytes));
 }
 
-Error foreign(const Kept& kept) {
+Error foreign(const StreamMessage& kept) {
   return {.code = Code::store_unusable,
           .message = "message " + std::to_string(kept.sequence) + " (" + kept.subject +
                      ") was not written by once; somebody else publishes to its subjects"};
@@ -120,13 +120,13 @@ Outgoing retired_message(const Subjects& subjects, const LogEntry& kept, core::S
   return message;
 }
 
-bool is_retired(const Kept& kept) {
+bool is_retired(const StreamMessage& kept) {
   std::string_view subject = kept.subject;
   for (int i = 0; i < 2; ++i) subject.remove_prefix(subject.find('.') + 1);
   return subject.starts_with("old.");
 }
 
-Result<LogEntry> log_entry_from(const Kept& kept, const ZoneClock& clock) {
+Result<LogEntry> log_entry_from(const StreamMessage& kept, const ZoneClock& clock) {
   // once . zone . log|sys|old . id . rest
   const auto tokens = tokens_of(kept.subject, 5);
   LogEntry made{.message = kept.sequence};
@@ -172,7 +172,7 @@ Result<LogEntry> log_entry_from(const Kept& kept, const ZoneClock& clock) {
   return made;
 }
 
-Result<LogNote> log_note_from(const Kept& kept, const ZoneClock& clock) {
+Result<LogNote> log_note_from(const StreamMessage& kept, const ZoneClock& clock) {
   const auto tokens = tokens_of(kept.subject, 5);
   if (tokens.size() != 5 || !kept.header("Once-Digest")) return foreign(kept);
   if (tokens[2] != "old")
@@ -198,7 +198,7 @@ Outgoing record_message(const std::string& subject, const store::Address& at, Pa
   return message;
 }
 
-Result<Stored> stored_from(const Kept& kept, const ZoneClock& clock,
+Result<Stored> stored_from(const StreamMessage& kept, const ZoneClock& clock,
                            std::vector<MovedValue>* moved) {
   std::optional<std::size_t> size;
   if (const auto* text = kept.header("Once-Record")) size = static_cast<std::size_t>(integer(text));
@@ -210,7 +210,7 @@ Result<Stored> stored_from(const Kept& kept, const ZoneClock& clock,
       .record = std::move(*record), .revision = {kept.sequence}, .stamp = clock.stamp_of(kept)};
 }
 
-RecordPlace place_of(const Kept& kept) {
+RecordPlace place_of(const StreamMessage& kept) {
   // $KV . bucket . queue . generation . kind . key
   const auto tokens = tokens_of(kept.subject, 6);
   RecordPlace place;
@@ -235,7 +235,7 @@ Outgoing wake_message(const std::string& subject, const WakeNote& note, std::uin
   return message;
 }
 
-Result<WakeNote> wake_from(const Kept& kept) {
+Result<WakeNote> wake_from(const StreamMessage& kept) {
   WakeNote note{.sequence = {std::strtoull(last_token(kept.subject).c_str(), nullptr, 10)},
                 .after = StoreTime{Duration{integer(kept.header("Once-After"))}}};
   if (kept.header("Once-Order")) {

@@ -24,8 +24,8 @@ struct LogEntry {
 Outgoing task_message(const Subjects& subjects, const Append& item);
 Outgoing retired_message(const Subjects& subjects, const LogEntry& kept, core::Stage stage);
 // What is left of a task, in place of it.
-bool is_retired(const Kept& kept);
-Result<LogEntry> log_entry_from(const Kept& kept, const ZoneClock& clock);
+bool is_retired(const StreamMessage& kept);
+Result<LogEntry> log_entry_from(const StreamMessage& kept, const ZoneClock& clock);
 // The little of it that counting needs.
 struct LogNote {
   Sequence sequence{};
@@ -34,12 +34,12 @@ struct LogNote {
   StoreTime not_before{};
   bool delayed = false;  // it is to wait until then
 };
-Result<LogNote> log_note_from(const Kept& kept, const ZoneClock& clock);
+Result<LogNote> log_note_from(const StreamMessage& kept, const ZoneClock& clock);
 
 Outgoing record_message(const std::string& subject, const store::Address& at, PackedRecord packed,
                         Revision expected);
 // Without the values that lie beside it; `moved` gets where these are.
-Result<Stored> stored_from(const Kept& kept, const ZoneClock& clock,
+Result<Stored> stored_from(const StreamMessage& kept, const ZoneClock& clock,
                            std::vector<MovedValue>* moved = nullptr);
 // What a record's subject says: k, e or l, and what follows.
 struct RecordPlace {
@@ -47,7 +47,7 @@ struct RecordPlace {
   std::string key{};
   Sequence sequence{};
 };
-RecordPlace place_of(const Kept& kept);
+RecordPlace place_of(const StreamMessage& kept);
 
 // What makes a queue look at an entry again.
 struct WakeNote {
@@ -56,7 +56,7 @@ struct WakeNote {
   StoreTime after{};  // not before
 };
 Outgoing wake_message(const std::string& subject, const WakeNote& note, std::uint64_t expected);
-Result<WakeNote> wake_from(const Kept& kept);
+Result<WakeNote> wake_from(const StreamMessage& kept);
 
 std::string last_token(std::string_view subject);
 

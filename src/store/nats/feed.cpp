@@ -77,7 +77,7 @@ std::vector<Outgoing> NatsStore::answers_to_send(std::vector<Answering> answers)
 // What is not heard comes again when the lease is over.
 Result<void> NatsStore::answer(std::vector<Answering> answers) {
   const auto messages = answers_to_send(std::move(answers));
-  for (const Exchange::Answer& each : zone_->exchange->ask(messages, zone_->jet.patience()))
+  for (const RequestMux::Answer& each : zone_->exchange->ask(messages, zone_->jet.patience()))
     if (!each.denied.empty()) return not_permitted(each.denied);
   return {};
 }
@@ -136,7 +136,7 @@ void NatsStore::spend_order(const KnownQueue& queue, Sequence sequence, const st
 namespace {
 
 // Whether the wakes' consumer has something to deliver.
-bool has_heard(const Jet& jet, const std::string& stream, const std::string& consumer) {
+bool has_heard(const JetStreamClient& jet, const std::string& stream, const std::string& consumer) {
   const auto info = jet.call("CONSUMER.INFO." + stream + "." + consumer, "");
   return info && number_of(info->json, "num_pending").value_or(0) > 0;
 }
@@ -165,13 +165,13 @@ Result<void> NatsStore::may_hand_over(const KnownQueue& queue, const Fetch& requ
 
 // The pulls go out with the records, and what they bring is claimed when these are written: who
 // could not record has no room for more.
-Store::Turned NatsStore::turn(std::span<const Swap> items, const Fetch& request) {
+Store::TurnResult NatsStore::turn(std::span<const Swap> items, const Fetch& request) {
   const auto last = remembered(request.queue);
   if (!last || !is_open(*last) || request.limit == 0) return {.swapped = swap(items)};
   const auto known_at = steady_clock::now();
   const std::uint64_t heard = zone_->news;
   Pulls pulls = begin_pulls(*last, request);
-  Turned turned{.swapped = swap(items)};  // asks what the queue is now
+  TurnResult turned{.swapped = swap(items)};  // asks what the queue is now
   const bool recorded = std::all_of(turned.swapped.begin(), turned.swapped.end(),
                                     [](const auto& each) { return each && each->written; });
   const auto queue = remembered(request.queue);
@@ -225,7 +225,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
 
   std::optional<KnownQueue> queue;
   std::uint64_t heard = 0;
-  std::vector<Parcel> parcels;
+  std::vector<PulledMessage> parcels;
   const auto give_back = [&](const std::string& consumer) {
     static_cast<void>(answer(given_back(consumer, std::exchange(parcels, {}))));
   };
@@ -308,7 +308,7 @@ Result<std::vector<Delivery>> NatsStore::fetch(const Fetch& request) {
 }
 
 Result<std::vector<Delivery>> NatsStore::hand_over(const KnownQueue& queue, const Fetch& request,
-                                                   std::vector<Parcel> parcels,
+                                                   std::vector<PulledMessage> parcels,
                                                    Definitions definitions) {
   const StoreTime time = now();
   std::vector<Answering> put_off;
@@ -316,7 +316,7 @@ Result<std::vector<Delivery>> NatsStore::hand_over(const KnownQueue& queue, cons
   std::vector<bool> first_time;
   std::map<Sequence, std::size_t> places;
   std::size_t again = request.again;
-  for (Parcel& parcel : parcels) {
+  for (PulledMessage& parcel : parcels) {
     const auto later = [&](std::optional<Duration> wait) {
       put_off.push_back({.consumer = queue.consumer(), .parcel = std::move(parcel), .again = wait});
     };

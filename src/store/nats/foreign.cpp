@@ -88,21 +88,23 @@ Result<std::optional<Entry>> NatsStore::entry_of(const KnownQueue& queue, Sequen
 }
 
 // A stream that was made anew may hold another message under the same sequence.
-Result<std::optional<Kept>> NatsStore::message_of(const KnownQueue& queue, Sequence sequence) {
+Result<std::optional<StreamMessage>> NatsStore::message_of(const KnownQueue& queue,
+                                                           Sequence sequence) {
   auto kept = zone_->jet.get(queue.definition.stream, sequence.value);
   if (!kept || !*kept) return kept;
   const auto ours = has_its_stream(queue);
   if (!ours) return ours.error();
-  return *ours ? std::move(kept) : std::optional<Kept>{};
+  return *ours ? std::move(kept) : std::optional<StreamMessage>{};
 }
 
 // The first part is written last: with it the copy is whole.
-Result<std::optional<Kept>> NatsStore::read_copy(const KnownQueue& queue, Sequence sequence) {
+Result<std::optional<StreamMessage>> NatsStore::read_copy(const KnownQueue& queue,
+                                                          Sequence sequence) {
   const std::string stream = zone_->subjects.copy_stream();
   const std::string subject = zone_->subjects.copy(queue, sequence);
   const auto first = zone_->jet.last(stream, subject + "0");
   if (!first) return first.error();
-  if (!*first) return std::optional<Kept>{};
+  if (!*first) return std::optional<StreamMessage>{};
   const std::string* count = (*first)->header("Once-Parts");
   std::vector<std::string> rest;
   for (std::uint64_t i = 1; count && i < std::strtoull(count->c_str(), nullptr, 10); ++i)
@@ -110,12 +112,12 @@ Result<std::optional<Kept>> NatsStore::read_copy(const KnownQueue& queue, Sequen
   std::string bytes = (*first)->data;
   for (const auto& part : zone_->jet.last(stream, rest)) {
     if (!part) return part.error();
-    if (!*part) return std::optional<Kept>{};  // being removed
+    if (!*part) return std::optional<StreamMessage>{};  // being removed
     bytes += (*part)->data;
   }
   auto kept = decode_copy(sequence.value, bytes);
   if (!kept) return kept.error();
-  return std::optional<Kept>(std::move(*kept));
+  return std::optional<StreamMessage>(std::move(*kept));
 }
 
 Result<void> NatsStore::keep_copy(const KnownQueue& queue, Sequence sequence) {
@@ -194,12 +196,12 @@ Result<std::map<Sequence, NatsStore::ForeignTask>> NatsStore::foreign_tasks(
   std::map<Sequence, ForeignTask> tasks;
   std::uint64_t next = std::max<std::uint64_t>(queue.definition.from.value_or(1), 1);
   for (bool more = *ours; more;) {
-    std::vector<Kept> page;
+    std::vector<StreamMessage> page;
     const auto read =
         zone_->jet.leader_page(queue.definition.stream, queue.definition.topic, next, kPage, page);
     if (!read) return read.error();
     more = *read;
-    for (const Kept& kept : page) {
+    for (const StreamMessage& kept : page) {
       next = kept.sequence + 1;
       Entry entry = foreign_entry(queue, kept, now());
       auto key = keys->key(entry.id, entry.topic, *entry.body, entry.headers);
@@ -210,7 +212,7 @@ Result<std::map<Sequence, NatsStore::ForeignTask>> NatsStore::foreign_tasks(
   const auto records =
       zone_->jet.all(zone_->subjects.ledger_stream(), zone_->subjects.records(queue));
   if (!records) return records.error();
-  for (const Kept& kept : *records) {
+  for (const StreamMessage& kept : *records) {
     RecordPlace place = place_of(kept);
     if (place.kind == 'l') continue;
     auto stored = stored_from(kept, zone_->clock);
@@ -246,7 +248,7 @@ Result<core::Sequences> NatsStore::dropped_by_stream(const KnownQueue& queue, st
     known.add(sequence.value);
     if (task.standing()) handed = sequence.value;
   }
-  const auto take = [&](const Kept& kept) -> Result<void> {
+  const auto take = [&](const StreamMessage& kept) -> Result<void> {
     const auto past = encoding::decode_past(kept.data);
     if (!past) return past.error();
     known.add(past->records);
@@ -255,7 +257,7 @@ Result<core::Sequences> NatsStore::dropped_by_stream(const KnownQueue& queue, st
   };
   const auto read =
       zone_->jet.each(zone_->subjects.meta_stream(), zone_->subjects.past_root(queue) + "*", 1,
-                      Jet::kToTheEnd, take);
+                      JetStreamClient::kToTheEnd, take);
   if (!read) return read.error();
   if (queue.stream_whole > 0)
     return known.missing(std::max(queue.stream_whole, queue.definition.from.value_or(0)) - 1, last);

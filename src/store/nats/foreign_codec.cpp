@@ -19,7 +19,7 @@ Digest digest_of(const Entry& entry) {
 
 }  // namespace
 
-Entry foreign_entry(const KnownQueue& queue, const Kept& kept, StoreTime now) {
+Entry foreign_entry(const KnownQueue& queue, const StreamMessage& kept, StoreTime now) {
   Entry entry{.sequence = {kept.sequence},
               .id = core::stream_task_id(queue.definition.stream, kept.sequence),
               .topic = kept.subject,
@@ -33,12 +33,12 @@ Entry foreign_entry(const KnownQueue& queue, const Kept& kept, StoreTime now) {
   return entry;
 }
 
-bool takes(const KnownQueue& queue, const Kept& kept) {
+bool takes(const KnownQueue& queue, const StreamMessage& kept) {
   return core::matches(queue.definition.topic, kept.subject) &&
          kept.sequence >= queue.definition.from.value_or(0);
 }
 
-std::string encode_copy(const Kept& kept) {
+std::string encode_copy(const StreamMessage& kept) {
   std::string out = R"({"headers":[)";
   for (const auto& [name, value] : kept.headers) {
     if (out.back() == ']') out += ',';
@@ -49,7 +49,7 @@ std::string encode_copy(const Kept& kept) {
   return out + kept.data;
 }
 
-Result<Kept> decode_copy(std::uint64_t sequence, std::string_view bytes) {
+Result<StreamMessage> decode_copy(std::uint64_t sequence, std::string_view bytes) {
   const std::size_t line = bytes.find('\n');
   const auto head = encoding::parse_json(bytes.substr(0, line));
   const encoding::Json* headers = head ? head->member("headers") : nullptr;
@@ -57,7 +57,7 @@ Result<Kept> decode_copy(std::uint64_t sequence, std::string_view bytes) {
     return Error{.code = Code::store_unusable,
                  .message = "the copy of message " + std::to_string(sequence) +
                             " cannot be read: it was not written by once, or is damaged"};
-  Kept kept{
+  StreamMessage kept{
       .subject = from_token(text_of(*head, "subject")).value_or(""),
       .sequence = sequence,
       .time = Time{Duration{static_cast<Duration::rep>(number_of(*head, "time").value_or(0))}},

@@ -12,14 +12,14 @@ namespace once::store::nats {
 
 // Topic is the subject, headers are the message's own; the body is JSON where it is that by Once's
 // rules, else bytes. Content is topic and body, as everywhere.
-Entry foreign_entry(const KnownQueue& queue, const Kept& kept, StoreTime now);
+Entry foreign_entry(const KnownQueue& queue, const StreamMessage& kept, StoreTime now);
 
 // Whether the queue takes it from its stream.
-bool takes(const KnownQueue& queue, const Kept& kept);
+bool takes(const KnownQueue& queue, const StreamMessage& kept);
 
-std::string encode_copy(const Kept& kept);
+std::string encode_copy(const StreamMessage& kept);
 // Sequence and bytes of an earlier encode_copy().
-Result<Kept> decode_copy(std::uint64_t sequence, std::string_view bytes);
+Result<StreamMessage> decode_copy(std::uint64_t sequence, std::string_view bytes);
 
 inline constexpr std::string_view kNote = "Once-Task";  // the header of a record that holds it
 std::string note_of(const Entry& entry);

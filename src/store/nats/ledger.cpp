@@ -72,7 +72,7 @@ std::vector<Result<bool>> NatsStore::stand_elsewhere(std::span<const Writing> wr
   Result<void> whole;
   if (!kept.empty() && kept.back() && !*kept.back()) whole = zone_->watch.ledger_is_whole();
   const auto stands = [&](const Swap& item,
-                          const Result<std::optional<Kept>>& found) -> Result<bool> {
+                          const Result<std::optional<StreamMessage>>& found) -> Result<bool> {
     if (!found) return found.error();
     if (!*found) return false;
     const auto stored = stored_from(**found, zone_->clock);
@@ -124,8 +124,8 @@ void NatsStore::take_back(std::vector<Writing>& written, SwapAnswers& answers) {
 // replica: what seems to have changed goes by itself, and the rest goes together once more. An outcome
 // that is unknown is unknown for each, and found out as for any other write.
 void NatsStore::write_together(std::span<const Outgoing> records, std::vector<std::size_t> batch,
-                               std::span<const std::string> definitions, Jet::Burst& burst,
-                               std::vector<std::size_t>& singly) {
+                               std::span<const std::string> definitions,
+                               JetStreamClient::Burst& burst, std::vector<std::size_t>& singly) {
   const auto some_of = [&] {
     std::vector<Outgoing> some;
     for (const std::size_t i : batch) some.push_back(records[i]);
@@ -163,8 +163,8 @@ void NatsStore::write_together(std::span<const Outgoing> records, std::vector<st
   one_by_one();
 }
 
-Jet::Burst NatsStore::write_records(std::span<const Outgoing> records,
-                                    std::span<const std::string> definitions) {
+JetStreamClient::Burst NatsStore::write_records(std::span<const Outgoing> records,
+                                                std::span<const std::string> definitions) {
   const auto since = [](std::chrono::steady_clock::time_point begun) {
     return std::chrono::steady_clock::now() - begun;
   };
@@ -177,20 +177,20 @@ Jet::Burst NatsStore::write_records(std::span<const Outgoing> records,
   }
   // A batch takes a record once only: it does not see that its own first write is in the way.
   const std::size_t most = zone_->exchange->max_payload();
-  Jet::Burst burst{.published = std::vector<Published>(records.size())};
+  JetStreamClient::Burst burst{.published = std::vector<Published>(records.size())};
   std::set<std::string_view> subjects;
   std::vector<std::size_t> together;
   std::vector<std::size_t> singly;
   for (std::size_t i = 0; i < records.size(); ++i) {
-    const bool fits = size_of(records[i]) + Jet::kBatchHeaders <= most;
+    const bool fits = size_of(records[i]) + JetStreamClient::kBatchHeaders <= most;
     const bool first = subjects.insert(records[i].subject).second;
     (i >= few && fits && first ? together : singly).push_back(i);
   }
   const std::size_t planned = singly.size();
   const auto begun = std::chrono::steady_clock::now();
-  for (std::size_t next = 0; next < together.size(); next += Jet::kMostInBatch) {
+  for (std::size_t next = 0; next < together.size(); next += JetStreamClient::kMostInBatch) {
     const auto some = std::span(together).subspan(next);
-    const auto batch = some.first(std::min(some.size(), Jet::kMostInBatch));
+    const auto batch = some.first(std::min(some.size(), JetStreamClient::kMostInBatch));
     write_together(records, {batch.begin(), batch.end()},
                    burst.last.empty() ? definitions : std::span<const std::string>{}, burst,
                    singly);
@@ -406,7 +406,7 @@ Result<LedgerScan> NatsStore::scan_ledger(const KnownQueue& queue) {
     std::uint64_t seen = 0;
     const auto read =
         zone_->jet.each(zone_->subjects.ledger_stream(), zone_->subjects.records(queue), 1,
-                        Jet::kToTheEnd, [&](Kept kept) -> Result<void> {
+                        JetStreamClient::kToTheEnd, [&](StreamMessage kept) -> Result<void> {
                           seen = kept.sequence;
                           return add_to(scan, std::move(kept));
                         });
@@ -417,7 +417,7 @@ Result<LedgerScan> NatsStore::scan_ledger(const KnownQueue& queue) {
   return replicas_lag();
 }
 
-Result<void> NatsStore::add_to(LedgerScan& scan, Kept kept) {
+Result<void> NatsStore::add_to(LedgerScan& scan, StreamMessage kept) {
   const RecordPlace place = place_of(kept);
   if (place.kind != 'k') return {};
   std::vector<MovedValue> moved;

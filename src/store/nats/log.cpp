@@ -18,7 +18,7 @@ constexpr int kRounds = 6;               // of sending what is unknown or met so
 constexpr std::chrono::milliseconds kBetweenRounds{50};
 
 // What an append met: itself, or what was there.
-struct Met {
+struct AppendOutcome {
   AppendVerdict verdict{};
   Sequence sequence{};
   Digest digest{};
@@ -58,7 +58,7 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
   answers.reserve(items.size());
   // Of an id that is there more than once the first is sent; the others meet it.
   std::map<std::string_view, std::size_t> firsts;
-  std::vector<std::optional<Result<Met>>> met(items.size());
+  std::vector<std::optional<Result<AppendOutcome>>> met(items.size());
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < items.size(); ++i)
     if (firsts.try_emplace(items[i].id, i).second) open.push_back(i);
@@ -85,11 +85,11 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
   std::erase_if(open, [&](std::size_t i) {
     const auto stored = together.stored.find(i);
     if (stored == together.stored.end()) return false;
-    met[i] = Met{.verdict = AppendVerdict::accepted,
-                 .sequence = {stored->second},
-                 .digest = items[i].digest,
-                 .nonce = items[i].nonce,
-                 .topic = items[i].topic};
+    met[i] = AppendOutcome{.verdict = AppendVerdict::accepted,
+                           .sequence = {stored->second},
+                           .digest = items[i].digest,
+                           .nonce = items[i].nonce,
+                           .topic = items[i].topic};
     return true;
   });
   const auto deadline = std::chrono::steady_clock::now() + 2 * zone_->jet.patience();
@@ -123,11 +123,11 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
       const Append& item = items[i];
       switch (published[k].kind) {
         case Published::Kind::stored:
-          met[i] = Met{.verdict = AppendVerdict::accepted,
-                       .sequence = {published[k].sequence},
-                       .digest = item.digest,
-                       .nonce = item.nonce,
-                       .topic = item.topic};
+          met[i] = AppendOutcome{.verdict = AppendVerdict::accepted,
+                                 .sequence = {published[k].sequence},
+                                 .digest = item.digest,
+                                 .nonce = item.nonce,
+                                 .topic = item.topic};
           break;
         case Published::Kind::refused: {
           auto there = log_entry(std::move(*next++));
@@ -137,12 +137,12 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
             open.push_back(i);
           } else {
             LogEntry& entry = **there;
-            met[i] = Met{.verdict = core::judge_append(item.nonce, item.digest, entry.nonce,
-                                                       entry.entry.digest),
-                         .sequence = entry.entry.sequence,
-                         .digest = entry.entry.digest,
-                         .nonce = entry.nonce,
-                         .topic = std::move(entry.entry.topic)};
+            met[i] = AppendOutcome{.verdict = core::judge_append(item.nonce, item.digest,
+                                                                 entry.nonce, entry.entry.digest),
+                                   .sequence = entry.entry.sequence,
+                                   .digest = entry.entry.digest,
+                                   .nonce = entry.nonce,
+                                   .topic = std::move(entry.entry.topic)};
           }
           break;
         }
@@ -160,7 +160,7 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::size_t first = firsts.at(items[i].id);
     if (i != first && met[first] && *met[first]) {
-      Met repeated = **met[first];
+      AppendOutcome repeated = **met[first];
       repeated.verdict =
           core::judge_append(items[i].nonce, items[i].digest, repeated.nonce, repeated.digest);
       met[i] = std::move(repeated);
@@ -180,7 +180,7 @@ std::vector<Result<Appended>> NatsStore::append(std::span<const Append> items) {
       answers.emplace_back(failure_of({}));
     } else if (!*met[i]) {
       answers.emplace_back(met[i]->error());
-    } else if (const Met& found = **met[i];
+    } else if (const AppendOutcome& found = **met[i];
                found.verdict == AppendVerdict::duplicate && uncounted.contains(items[i].id)) {
       answers.emplace_back(uncounted.at(items[i].id));
     } else if (!queues) {
@@ -212,9 +212,9 @@ NatsStore::Together NatsStore::append_together(std::span<const Append> items,
   }
   const std::size_t most = zone_->exchange->max_payload();
   bool met = false;
-  for (std::size_t first = 0; first < mine.size(); first += Jet::kMostInBatch) {
+  for (std::size_t first = 0; first < mine.size(); first += JetStreamClient::kMostInBatch) {
     const auto some = std::span(mine).subspan(first);
-    const auto these = some.first(std::min(some.size(), Jet::kMostInBatch));
+    const auto these = some.first(std::min(some.size(), JetStreamClient::kMostInBatch));
     std::vector<std::size_t> batch(these.begin(), these.end());
     for (int round = 0; round < 2 && !batch.empty(); ++round) {
       if (look_first || round > 0) {
@@ -231,7 +231,7 @@ NatsStore::Together NatsStore::append_together(std::span<const Append> items,
       std::erase_if(batch, [&](std::size_t i) {
         Outgoing message = task_message(zone_->subjects, items[i]);
         zone_->clock.stamp(message.headers);
-        if (size_of(message) + Jet::kBatchHeaders > most) return true;
+        if (size_of(message) + JetStreamClient::kBatchHeaders > most) return true;
         messages.push_back(std::move(message));
         return false;
       });
@@ -261,7 +261,7 @@ Result<std::optional<LogEntry>> NatsStore::log_entry(std::uint64_t message) {
   return log_entry(zone_->jet.get(zone_->subjects.log_stream(), message));
 }
 
-Result<std::optional<LogEntry>> NatsStore::log_entry(Result<std::optional<Kept>> kept) {
+Result<std::optional<LogEntry>> NatsStore::log_entry(Result<std::optional<StreamMessage>> kept) {
   if (!kept) return kept.error();
   if (!*kept) return std::optional<LogEntry>{};
   auto entry = log_entry_from(**kept, zone_->clock);
@@ -332,7 +332,7 @@ Result<std::uint64_t> NatsStore::read_retired(std::uint64_t first, std::uint64_t
       const auto noted = zone_->jet.all(notes, filters[range - from]);
       if (!noted) return noted.error();
       std::vector<std::string> subjects;
-      for (const Kept& note : *noted) subjects.push_back(note.data);
+      for (const StreamMessage& note : *noted) subjects.push_back(note.data);
       const auto olds = zone_->jet.last_of_each(zone_->subjects.log_stream(), subjects);
       if (!olds) return olds.error();
       for (const auto& [subject, kept] : *olds) {
@@ -358,12 +358,12 @@ Result<std::vector<LogEntry>> NatsStore::read_log(Sequence after, std::size_t li
   limit = std::min<std::size_t>(limit, 1000);
   std::size_t at_least = 1;
   while (true) {
-    std::vector<Kept> whole;
+    std::vector<StreamMessage> whole;
     std::uint64_t seen = after.value;
     bool more = limit > 0;
     bool passed_retired = false;
     while (more && whole.size() < limit && !passed_retired) {
-      std::vector<Kept> page;
+      std::vector<StreamMessage> page;
       const auto next = zone_->jet.page(
           stream, tasks, seen + 1, std::clamp(limit - whole.size(), at_least, kMostInPage), page);
       if (!next) return next.error();
@@ -391,7 +391,7 @@ Result<std::vector<LogEntry>> NatsStore::read_log(Sequence after, std::size_t li
     if (!all) last = (*range + 1) * Subjects::kRange - 1;
 
     std::map<Sequence, LogEntry> entries;
-    for (const Kept& kept : whole) {
+    for (const StreamMessage& kept : whole) {
       if (kept.sequence > last) break;
       auto entry = log_entry_from(kept, zone_->clock);
       if (!entry) continue;  // no once wrote it, and no queue runs it

@@ -65,7 +65,7 @@ constexpr const char* kPurged =
     "does not hold what Once wrote into it: somebody purged it, or made it anew";
 
 // The number before the log's first message, when somebody else than retention removed it.
-Result<std::optional<Trouble>> check_log_start(const Jet& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> check_log_start(const JetStreamClient& jet, const Subjects& subjects,
                                                const Json& info, const Mark& mark) {
   const std::uint64_t first = state_number(info, "first_seq");
   if (first <= std::max<std::uint64_t>(mark.first, 1)) return std::optional<Trouble>{};
@@ -85,8 +85,9 @@ Result<std::optional<Trouble>> check_log_start(const Jet& jet, const Subjects& s
 
 // A log that was restored has another time of creation. The last message of the marks tells whether it
 // is this zone's log, as long as that message is there.
-Result<std::optional<Trouble>> check_log_identity(const Jet& jet, const Subjects& subjects,
-                                                  const Json& info, const Mark& mark) {
+Result<std::optional<Trouble>> check_log_identity(const JetStreamClient& jet,
+                                                  const Subjects& subjects, const Json& info,
+                                                  const Mark& mark) {
   if (text_of(info, "created") == mark.created || mark.last == 0 || !mark.last_at)
     return std::optional<Trouble>{};
   const auto kept = jet.get(subjects.log_stream(), mark.last);
@@ -112,7 +113,7 @@ std::string_view harm_of_loss(const Subjects& subjects, const std::string& strea
   return "Large results of tasks are lost.";
 }
 
-Result<bool> still_lacks(const Jet& jet, const Plan& plan, const Json& first,
+Result<bool> still_lacks(const JetStreamClient& jet, const Plan& plan, const Json& first,
                          const std::function<bool(const Json&)>& lacks) {
   const Json* cluster = first.member("cluster");
   const Json* replicas = cluster ? cluster->member("replicas") : nullptr;
@@ -137,7 +138,7 @@ Error ledger_emptied(const Subjects& subjects) {
   return emptied(subjects, subjects.ledger_stream(), kPurged).error;
 }
 
-Result<Marks> marks_from(const Result<std::optional<Kept>>& kept) {
+Result<Marks> marks_from(const Result<std::optional<StreamMessage>>& kept) {
   if (!kept) return kept.error();
   Marks marks;
   if (!*kept) return marks;
@@ -154,7 +155,7 @@ Result<Marks> marks_from(const Result<std::optional<Kept>>& kept) {
   return marks;
 }
 
-bool move_marks(const Jet& jet, const Subjects& subjects, const Sight& sight,
+bool move_marks(const JetStreamClient& jet, const Subjects& subjects, const Sight& sight,
                 std::uint64_t revision) {
   return jet.publish({.subject = subjects.meta("marks"),
                       .data = text_of_marks(sight),
@@ -164,7 +165,7 @@ bool move_marks(const Jet& jet, const Subjects& subjects, const Sight& sight,
 
 // The streams that fewer logins may write to come first: a login that may not write all seals
 // leaves none behind.
-bool write_seals(const Jet& jet, const Subjects& subjects, const Sight& sight,
+bool write_seals(const JetStreamClient& jet, const Subjects& subjects, const Sight& sight,
                  const std::string& uuid, std::uint64_t revision) {
   const std::array<std::string, 2> guarded{subjects.old_stream(), subjects.count_stream()};
   for (const bool first : {true, false})
@@ -181,7 +182,7 @@ bool write_seals(const Jet& jet, const Subjects& subjects, const Sight& sight,
   return move_marks(jet, subjects, sight, revision);
 }
 
-Result<std::optional<Trouble>> check_marks(const Jet& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Subjects& subjects,
                                            const Sight& sight, const Marks& marks,
                                            const Identity& known) {
   for (std::size_t i = 0; i < sight.plans.size(); ++i) {

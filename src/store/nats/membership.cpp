@@ -99,7 +99,7 @@ Result<std::uint64_t> NatsStore::workers(std::string_view name) {
   if (info->error != 0) return refused("the stream " + stream, *info);
   const auto time = time_from(text_of(info->json, "ts"));
   std::uint64_t alive = 0;
-  for (const Kept& worker : *joined) {
+  for (const StreamMessage& worker : *joined) {
     const std::string* lives = worker.header("Nats-TTL");
     const std::chrono::seconds ttl{std::strtoll(lives ? lives->c_str() : kLives, nullptr, 10)};
     if (!worker.header(kLeft) && (!time || *time < worker.time + ttl)) ++alive;

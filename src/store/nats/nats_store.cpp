@@ -8,7 +8,7 @@
 namespace once::store::nats {
 namespace {
 
-std::optional<Time> server_time(const Jet& jet, const Subjects& subjects) {
+std::optional<Time> server_time(const JetStreamClient& jet, const Subjects& subjects) {
   // The ledger's leader stamps the records: leases are compared with its clock and no other.
   const auto info = jet.call("STREAM.INFO." + subjects.ledger_stream(), "");
   if (!info || info->error != 0) return std::nullopt;
@@ -17,7 +17,7 @@ std::optional<Time> server_time(const Jet& jet, const Subjects& subjects) {
 
 }  // namespace
 
-Zone::Zone(std::unique_ptr<Exchange> opened, const NatsOptions& options)
+Zone::Zone(std::unique_ptr<RequestMux> opened, const NatsOptions& options)
     : exchange(std::move(opened)),
       jet(*exchange, options.patience),
       subjects{.zone = options.zone},
@@ -38,10 +38,10 @@ namespace once::store {
 Result<std::unique_ptr<Store>> open_nats(const NatsOptions& options) {
   using namespace nats;
   if (auto ok = core::check_name(options.zone, "zone"); !ok) return ok.error();
-  auto exchange = Exchange::open({.servers = options.servers,
-                                  .login = options.login,
-                                  .log = options.log,
-                                  .ping_every = options.patience});
+  auto exchange = RequestMux::open({.servers = options.servers,
+                                    .login = options.login,
+                                    .log = options.log,
+                                    .ping_every = options.patience});
   if (!exchange) return exchange.error();
   const auto zone = std::make_shared<nats::Zone>(std::move(*exchange), options);
   if (auto checked = zone->jet.check_server(); !checked) return checked.error();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kStraysPage = 500;
 
-Result<core::Past> past_from(const std::optional<Kept>& kept) {
+Result<core::Past> past_from(const std::optional<StreamMessage>& kept) {
   if (!kept) return core::Past{};
   return encoding::decode_past(kept->data);
 }
@@ -102,7 +102,7 @@ Result<core::Past> NatsStore::past(std::string_view name) {
   core::Past all;
   const auto read =
       zone_->jet.each(zone_->subjects.meta_stream(), zone_->subjects.past_root(*queue) + "*", 1,
-                      Jet::kToTheEnd, [&](const Kept& kept) -> Result<void> {
+                      JetStreamClient::kToTheEnd, [&](const StreamMessage& kept) -> Result<void> {
                         const auto past = past_from(kept);
                         if (!past) return past.error();
                         for (const auto& [hour, totals] : past->hours) all.hours[hour].add(totals);
@@ -177,14 +177,14 @@ Result<Ledger::Strays> NatsStore::strays(std::string_view name, const std::strin
   if (queue->definition.ledger || queue->foreign()) return page;
   std::uint64_t from = 0;
   std::from_chars(after.data(), after.data() + after.size(), from);
-  std::vector<Kept> records;
+  std::vector<StreamMessage> records;
   const auto more =
       zone_->jet.page(zone_->subjects.ledger_stream(), zone_->subjects.records(*queue), from + 1,
                       kStraysPage, records);
   if (!more) return more.error();
   std::vector<Address> found;
   std::vector<std::uint64_t> sequences;
-  for (const Kept& kept : records) {
+  for (const StreamMessage& kept : records) {
     const RecordPlace place = place_of(kept);
     const auto stored = stored_from(kept, zone_->clock);
     if (!stored || place.kind == 'l') continue;

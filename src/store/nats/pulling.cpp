@@ -27,15 +27,16 @@ std::string pull_subject(const Subjects& subjects, const KnownQueue& queue, bool
 
 }  // namespace
 
-std::optional<Parcel> NatsStore::parcel_from(const KnownQueue& queue, const Message& message) {
+std::optional<PulledMessage> NatsStore::parcel_from(const KnownQueue& queue,
+                                                    const Message& message) {
   const auto delivery = ack_subject(message.reply());
   if (!delivery) return std::nullopt;
-  Kept kept = kept_from(message);
+  StreamMessage kept = kept_from(message);
   kept.sequence = delivery->sequence;
   kept.time = delivery->time;
-  Parcel parcel{.reply = std::string(message.reply()),
-                .times = delivery->times,
-                .handed_over = delivery->times > 1};
+  PulledMessage parcel{.reply = std::string(message.reply()),
+                       .times = delivery->times,
+                       .handed_over = delivery->times > 1};
   if (delivery->stream == zone_->subjects.wake_stream()) {
     auto note = wake_from(kept);
     if (!note) return std::nullopt;
@@ -75,8 +76,8 @@ NatsStore::Pulling NatsStore::begin_pull(const KnownQueue& queue, bool wakes, st
   return pulling;
 }
 
-Result<std::vector<Parcel>> NatsStore::end_pull(const KnownQueue& queue, Pulling pulling) {
-  std::vector<Parcel> parcels;
+Result<std::vector<PulledMessage>> NatsStore::end_pull(const KnownQueue& queue, Pulling pulling) {
+  std::vector<PulledMessage> parcels;
   if (pulling.limit == 0) return parcels;
   if (!pulling.slot)
     return Error{.code = Code::store_unavailable,
@@ -143,16 +144,16 @@ bool NatsStore::behind(const KnownQueue& queue, bool wakes) {
 }
 
 std::vector<NatsStore::Answering> NatsStore::given_back(const std::string& consumer,
-                                                        std::vector<Parcel> parcels) {
+                                                        std::vector<PulledMessage> parcels) {
   std::vector<Answering> answers;
-  for (Parcel& parcel : parcels)
+  for (PulledMessage& parcel : parcels)
     answers.push_back({.consumer = consumer, .parcel = std::move(parcel), .again = Duration{0}});
   return answers;
 }
 
 // Both pulls are under way at once, so there may be more than is wanted: the rest is given back.
-Result<std::vector<Parcel>> NatsStore::gather(const KnownQueue& queue, Pulls pulls,
-                                              const Fetch& request) {
+Result<std::vector<PulledMessage>> NatsStore::gather(const KnownQueue& queue, Pulls pulls,
+                                                     const Fetch& request) {
   auto parcels = end_pull(queue, std::move(pulls.wakes));
   auto fresh = end_pull(queue, std::move(pulls.fresh));
   for (auto* well : {fresh ? nullptr : &parcels, parcels ? nullptr : &fresh}) {
@@ -167,9 +168,9 @@ Result<std::vector<Parcel>> NatsStore::gather(const KnownQueue& queue, Pulls pul
     std::move(due.begin(), due.end(), std::back_inserter(*parcels));
   }
   std::set<Sequence> entries;
-  for (const Parcel& parcel : *parcels) entries.insert(parcel.sequence);
+  for (const PulledMessage& parcel : *parcels) entries.insert(parcel.sequence);
   std::vector<Answering> surplus;
-  for (Parcel& parcel : *fresh) {
+  for (PulledMessage& parcel : *fresh) {
     if (entries.size() < request.limit || entries.contains(parcel.sequence)) {
       entries.insert(parcel.sequence);
       parcels->push_back(std::move(parcel));
@@ -184,12 +185,12 @@ Result<std::vector<Parcel>> NatsStore::gather(const KnownQueue& queue, Pulls pul
 
 // Pulls that wait at the server are kept for the next who waits: while nobody does, what they get is
 // given back.
-Result<std::vector<Parcel>> NatsStore::wait_for_parcels(const KnownQueue& queue,
-                                                        const Fetch& request,
-                                                        const std::shared_ptr<Bell>& bell,
-                                                        std::uint64_t rings,
-                                                        steady_clock::time_point deadline) {
-  Exchange& exchange = *zone_->exchange;
+Result<std::vector<PulledMessage>> NatsStore::wait_for_parcels(const KnownQueue& queue,
+                                                               const Fetch& request,
+                                                               const std::shared_ptr<Bell>& bell,
+                                                               std::uint64_t rings,
+                                                               steady_clock::time_point deadline) {
+  RequestMux& exchange = *zone_->exchange;
   struct Waiting {
     std::string subject{};
     std::shared_ptr<Slot> slot{};
@@ -254,7 +255,7 @@ Result<std::vector<Parcel>> NatsStore::wait_for_parcels(const KnownQueue& queue,
   if (refused && messages.empty())
     bell->wait_until(bell->rings(), std::min(deadline, steady_clock::now() + kAfterRefusal),
                      request.stop);
-  std::vector<Parcel> parcels;
+  std::vector<PulledMessage> parcels;
   for (const Message& message : messages)
     if (auto parcel = parcel_from(queue, message)) parcels.push_back(std::move(*parcel));
   return parcels;

@@ -28,7 +28,7 @@ std::string random_generation() {
   return text;
 }
 
-Result<KnownQueue> queue_from(const Kept& kept) {
+Result<KnownQueue> queue_from(const StreamMessage& kept) {
   auto definition = encoding::decode_queue(kept.data);
   if (!definition) return definition.error();
   const std::string* generation = kept.header("Once-Generation");
@@ -69,7 +69,7 @@ Error no_queue(std::string_view name) {
           .message = "there is no queue " + std::string(name) + "; nothing was done: add it first"};
 }
 
-Result<std::optional<KnownQueue>> known_from(const Result<std::optional<Kept>>& kept) {
+Result<std::optional<KnownQueue>> known_from(const Result<std::optional<StreamMessage>>& kept) {
   if (!kept) return kept.error();
   if (!*kept) return std::optional<KnownQueue>{};
   auto queue = queue_from(**kept);
@@ -110,20 +110,20 @@ Result<KnownQueue> NatsStore::must_know(std::string_view name) {
   return std::move(**queue);
 }
 
-Exchange::Asked NatsStore::begin_all_known() {
+RequestMux::Asked NatsStore::begin_all_known() {
   return zone_->jet.begin_page(zone_->subjects.meta_stream(), zone_->subjects.meta("queue.*"), 1,
                                kAtOnce);
 }
 
-Result<std::vector<KnownQueue>> NatsStore::end_all_known(Exchange::Asked asked) {
-  std::vector<Kept> kept;
+Result<std::vector<KnownQueue>> NatsStore::end_all_known(RequestMux::Asked asked) {
+  std::vector<StreamMessage> kept;
   auto more = zone_->jet.end_page(std::move(asked), kept);
   while (more && *more)
     more = zone_->jet.page(zone_->subjects.meta_stream(), zone_->subjects.meta("queue.*"),
                            kept.back().sequence + 1, kAtOnce, kept);
   if (!more) return more.error();
   std::map<std::string, KnownQueue> queues;  // one that is changed meanwhile may be there twice
-  for (const Kept& each : kept) {
+  for (const StreamMessage& each : kept) {
     auto queue = queue_from(each);
     if (!queue) return queue.error();
     std::string name = queue->definition.name;

@@ -136,7 +136,7 @@ Result<std::vector<NatsStore::Forgettable>> NatsStore::forgettable(
     all.push_back({&queue, std::move(*places)});
   }
   const std::string stream = zone_->subjects.ledger_stream();
-  std::map<std::string, Kept> records;
+  std::map<std::string, StreamMessage> records;
   if (by_leader) {
     auto kept = zone_->jet.last(stream, subjects);
     for (std::size_t i = 0; i < kept.size(); ++i) {

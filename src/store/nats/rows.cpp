@@ -90,9 +90,9 @@ Result<std::vector<NatsStore::Places>> NatsStore::places_of(const KnownQueue& qu
   return all;
 }
 
-void Standings::read(const Kept* by_key, const Kept* by_itself, Sequence sequence,
+void Standings::read(const StreamMessage* by_key, const StreamMessage* by_itself, Sequence sequence,
                      const ZoneClock& clock) {
-  const auto take = [&](const Kept* kept, bool its_own) {
+  const auto take = [&](const StreamMessage* kept, bool its_own) {
     if (!kept || failed) return;
     auto stored = stored_from(*kept, clock);
     if (!stored) {
@@ -128,7 +128,7 @@ Result<Sequence> NatsStore::add_rows(const KnownQueue& queue, const RowFilter& f
   if (!records) return records.error();
   const auto wakes = zone_->jet.last_of_each(zone_->subjects.wake_stream(), slots);
   if (!wakes) return wakes.error();
-  const auto find = [](const std::map<std::string, Kept>& in, const std::string& subject) {
+  const auto find = [](const std::map<std::string, StreamMessage>& in, const std::string& subject) {
     const auto found = in.find(subject);
     return found == in.end() ? nullptr : &found->second;
   };
@@ -141,8 +141,8 @@ Result<Sequence> NatsStore::add_rows(const KnownQueue& queue, const RowFilter& f
     const LogEntry& each = (*entries)[i];
     const Sequence sequence = each.entry.sequence;
     if (!queue.has(each.entry.topic, sequence) || taken->contains(sequence.value)) continue;
-    const Kept* by_key = find(*records, (*places)[i].by_key);
-    const Kept* by_itself = find(*records, (*places)[i].by_itself);
+    const StreamMessage* by_key = find(*records, (*places)[i].by_key);
+    const StreamMessage* by_itself = find(*records, (*places)[i].by_itself);
     Standings standings;
     standings.read(by_key, by_itself, sequence, zone_->clock);
     const bool damaged = standings.failed && standings.failed->code == Code::store_unusable;
@@ -155,7 +155,7 @@ Result<Sequence> NatsStore::add_rows(const KnownQueue& queue, const RowFilter& f
     row.own = standings.own.has_value();
     if (standings.key || queue.definition.key.empty()) row.key = (*places)[i].key;
     if (stored) row.stored = *stored;
-    if (const Kept* slot = find(*wakes, slots[i])) {
+    if (const StreamMessage* slot = find(*wakes, slots[i])) {
       auto note = wake_from(*slot);
       if (!note) return note.error();
       row.order = std::move(note->order);
@@ -240,29 +240,30 @@ std::shared_ptr<SharedTally> NatsStore::tally_of(const KnownQueue& queue) {
 }
 
 // True: there was something new. Of the log, what is up to there.
-Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
+Result<bool> NatsStore::read_news(const KnownQueue& queue, QueueCounts& tally,
+                                  std::uint64_t log_up_to) {
   bool news = false;
   const StoreTime time = now();
   // The ledger before the log: an entry is there before its record.
   auto read = zone_->jet.each(
       zone_->subjects.ledger_stream(), zone_->subjects.records(queue), tally.ledger_seen + 1,
-      Jet::kToTheEnd, [&](Kept kept) -> Result<void> {
+      JetStreamClient::kToTheEnd, [&](StreamMessage kept) -> Result<void> {
         news = true;
         const RecordPlace place = place_of(kept);
         const auto stored = stored_from(kept, zone_->clock);
         tally.ledger_seen = kept.sequence;
         // A damaged record is counted as one without a task. A caller that needs it finds the damage.
         if (stored && place.kind == 'e')
-          tally.see_record(Tally::Place::own, place.sequence, stored->record, stored->stamp);
+          tally.see_record(QueueCounts::Place::own, place.sequence, stored->record, stored->stamp);
         else if (stored && place.kind == 'k' && stored->record.sequence)
-          tally.see_record(Tally::Place::key, stored->record.sequence, stored->record,
+          tally.see_record(QueueCounts::Place::key, stored->record.sequence, stored->record,
                            stored->stamp);
         else
           tally.see_lone(std::move(kept.subject));
         return {};
       });
   if (!read) return read.error();
-  const auto see = [&](const Kept& kept, std::uint64_t& seen) -> Result<void> {
+  const auto see = [&](const StreamMessage& kept, std::uint64_t& seen) -> Result<void> {
     news = true;
     seen = kept.sequence;
     const auto note = log_note_from(kept, zone_->clock);
@@ -278,11 +279,11 @@ Result<bool> NatsStore::read_news(const KnownQueue& queue, Tally& tally, std::ui
   const std::uint64_t from = queue.definition.from.value_or(0);
   read = zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.logs(queue.definition.topic),
                          std::max(tally.log_seen + 1, from), log_up_to,
-                         [&](const Kept& kept) { return see(kept, tally.log_seen); });
+                         [&](const StreamMessage& kept) { return see(kept, tally.log_seen); });
   if (read)
     read = zone_->jet.each(zone_->subjects.log_stream(), zone_->subjects.olds(),
-                           tally.olds_seen + 1, Jet::kToTheEnd,
-                           [&](const Kept& kept) { return see(kept, tally.olds_seen); });
+                           tally.olds_seen + 1, JetStreamClient::kToTheEnd,
+                           [&](const StreamMessage& kept) { return see(kept, tally.olds_seen); });
   if (!read) return read.error();
   return news;
 }
@@ -296,7 +297,7 @@ Result<NatsStore::Newest> NatsStore::newest_of(const KnownQueue& queue) {
   const auto entries = zone_->jet.last(zone_->subjects.log_stream(), in_log);
   for (const auto& entry : entries)
     if (!entry) return entry.error();
-  const auto sequence_of = [](const std::optional<Kept>& kept) {
+  const auto sequence_of = [](const std::optional<StreamMessage>& kept) {
     return kept ? kept->sequence : 0;
   };
   Newest newest{.record = sequence_of(*record),
@@ -309,7 +310,8 @@ Result<NatsStore::Newest> NatsStore::newest_of(const KnownQueue& queue) {
 
 // Everything that was there when it began is known in the end, of the log up to `log_up_to`. A replica
 // that lags behind, or has just come back, does not know the newest: the leader says what that is.
-Result<bool> NatsStore::catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to) {
+Result<bool> NatsStore::catch_up(const KnownQueue& queue, QueueCounts& tally,
+                                 std::uint64_t log_up_to) {
   bool news = false;
   Result<Newest> newest = newest_of(queue);
   for (int round = 0; round < kRoundsToFollow; ++round) {
@@ -341,11 +343,11 @@ Error NatsStore::replicas_lag() {
 // What was removed leaves no message behind: the server's own counts say whether all is known. When
 // they say otherwise and nothing new explains it, everything is read again, and that is what is there:
 // a retirement that was cut off, or a message that nobody can read, is counted by the server alone.
-Result<void> NatsStore::bring_up_to_date(const KnownQueue& queue, Tally& tally) {
+Result<void> NatsStore::bring_up_to_date(const KnownQueue& queue, QueueCounts& tally) {
   constexpr int kRounds = 5;  // then it changes faster than it can be looked at
   bool read_anew = false;
   for (int round = 0; round < kRounds; ++round) {
-    const auto news = catch_up(queue, tally, Jet::kToTheEnd);
+    const auto news = catch_up(queue, tally, JetStreamClient::kToTheEnd);
     if (!news) return news.error();
     const auto records =
         zone_->jet.count(zone_->subjects.ledger_stream(), zone_->subjects.records(queue));
@@ -367,7 +369,7 @@ Result<std::optional<Sequence>> NatsStore::next_in_state(const KnownQueue& queue
                                                          Sequence after) {
   const auto shared = tally_of(queue);
   const std::lock_guard lock(shared->mutex);
-  Tally& tally = shared->tally;
+  QueueCounts& tally = shared->tally;
   if (auto done = bring_up_to_date(queue, tally); !done) return done.error();
   std::optional<Sequence> next = tally.next(state, after);
   if (state != State::waiting) return next;
@@ -424,7 +426,7 @@ Result<Counts> NatsStore::counts(std::string_view name) {
   if (!wakes) return wakes.error();
   const auto shared = tally_of(*queue);
   const std::lock_guard lock(shared->mutex);
-  const Tally& tally = shared->tally;
+  const QueueCounts& tally = shared->tally;
   if (auto done = bring_up_to_date(*queue, shared->tally); !done) return done.error();
   const StoreTime time = now();
   for (const State state : kAll) counts.tasks[state] = tally.settled(state);
@@ -472,8 +474,8 @@ Result<bool> NatsStore::all_settled(std::string_view name) {
   if (!info) return info.error();
   const encoding::Json* state = *info ? (*info)->member("state") : nullptr;
   if (!state) return Store::all_settled(name);
-  const OwnWrites::Ledger ledger{.last = number_of(*state, "last_seq").value_or(0),
-                                 .messages = number_of(*state, "messages").value_or(0)};
+  const SoleWriter::Ledger ledger{.last = number_of(*state, "last_seq").value_or(0),
+                                  .messages = number_of(*state, "messages").value_or(0)};
   if (*done && zone_->own_writes.all_settled(queue->consumer(), ledger)) return true;
   auto settled = Store::all_settled(name);
   if (!settled || !*settled) return settled;
@@ -496,8 +498,8 @@ Result<std::uint64_t> NatsStore::unrouted() {
   if (known.queues != signature) known.restart(signature);
   for (int round = 0; round < 2; ++round) {
     const auto read = zone_->jet.each(
-        zone_->subjects.log_stream(), zone_->subjects.logs(">"), known.seen + 1, Jet::kToTheEnd,
-        [&](const Kept& kept) -> Result<void> {
+        zone_->subjects.log_stream(), zone_->subjects.logs(">"), known.seen + 1,
+        JetStreamClient::kToTheEnd, [&](const StreamMessage& kept) -> Result<void> {
           const auto note = log_note_from(kept, zone_->clock);
           known.seen = kept.sequence;
           ++known.whole;

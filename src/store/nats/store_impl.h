@@ -11,12 +11,12 @@
 #include "store/nats/batch_choice.h"
 #include "store/nats/entry_codec.h"
 #include "store/nats/foreign_codec.h"
-#include "store/nats/jet.h"
+#include "store/nats/jetstream_client.h"
 #include "store/nats/nats_store.h"
-#include "store/nats/own_writes.h"
-#include "store/nats/parcel.h"
+#include "store/nats/pulled_message.h"
+#include "store/nats/queue_counts.h"
+#include "store/nats/sole_writer.h"
 #include "store/nats/subjects.h"
-#include "store/nats/tally.h"
 #include "store/nats/watch.h"
 #include "store/nats/zone_clock.h"
 
@@ -38,10 +38,10 @@ struct Unrouted {
 
 // What the store and its memberships share.
 struct Zone {
-  Zone(std::unique_ptr<Exchange> opened, const NatsOptions& options);
+  Zone(std::unique_ptr<RequestMux> opened, const NatsOptions& options);
 
-  std::unique_ptr<Exchange> exchange;
-  Jet jet;
+  std::unique_ptr<RequestMux> exchange;
+  JetStreamClient jet;
   Subjects subjects;
   ZoneClock clock;
   KnownValues values;
@@ -57,7 +57,7 @@ struct Zone {
   Unrouted unrouted;                              // has a mutex of its own
   BatchChoice append_batches;                     // has a mutex of its own
   BatchChoice record_batches;                     // the same
-  OwnWrites own_writes;                           // the same
+  SoleWriter own_writes;                          // the same
   std::set<std::string> in_batches;               // ids under way in one
   bool met_duplicates = false;                    // by the last batch
   std::atomic<std::size_t> task_size{512 << 10};  // the largest that came lately; at first a guess
@@ -70,12 +70,12 @@ struct Zone {
 
 Error no_queue(std::string_view name);
 // A queue's definition, as it was read. None: there is none.
-Result<std::optional<KnownQueue>> known_from(const Result<std::optional<Kept>>& kept);
+Result<std::optional<KnownQueue>> known_from(const Result<std::optional<StreamMessage>>& kept);
 
 // Everything that the ledger of a queue holds that is a ledger alone.
 struct LedgerScan {
-  std::map<std::string, Stored> keys{};  // by key
-  std::map<Revision, Kept> parted{};     // those whose large values lie elsewhere
+  std::map<std::string, Stored> keys{};        // by key
+  std::map<Revision, StreamMessage> parted{};  // those whose large values lie elsewhere
 };
 
 // An entry's records in one queue.
@@ -84,7 +84,8 @@ struct Standings {
   std::optional<Stored> own{};
   std::optional<Error> failed{};
 
-  void read(const Kept* by_key, const Kept* by_itself, Sequence sequence, const ZoneClock& clock);
+  void read(const StreamMessage* by_key, const StreamMessage* by_itself, Sequence sequence,
+            const ZoneClock& clock);
   // The record that says how the entry stands, or null.
   const Stored* standing() const { return own ? &*own : key ? &*key : nullptr; }
 };
@@ -105,7 +106,7 @@ class NatsStore final : public Store {
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
-  Turned turn(std::span<const Swap> items, const Fetch& request) override;
+  TurnResult turn(std::span<const Swap> items, const Fetch& request) override;
   bool turns() const override { return true; }
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
@@ -145,7 +146,7 @@ class NatsStore final : public Store {
   Together append_together(std::span<const Append> items, std::vector<std::size_t> open);
   // The entry that a message of the log's stream stands for, which an append met.
   Result<std::optional<LogEntry>> log_entry(std::uint64_t message);
-  Result<std::optional<LogEntry>> log_entry(Result<std::optional<Kept>> kept);
+  Result<std::optional<LogEntry>> log_entry(Result<std::optional<StreamMessage>> kept);
   // The entry of that sequence, retired or not.
   Result<std::optional<LogEntry>> entry_at(Sequence sequence);
   // Counted before they are answered, in one burst. Answers which could not be.
@@ -169,8 +170,8 @@ class NatsStore final : public Store {
   void remember(std::string_view name, const std::optional<KnownQueue>& queue);
   // By a replica, which may not have heard of the newest: for hints only. In two steps, the first of
   // which goes out with what is asked next.
-  Exchange::Asked begin_all_known();
-  Result<std::vector<KnownQueue>> end_all_known(Exchange::Asked asked);
+  RequestMux::Asked begin_all_known();
+  Result<std::vector<KnownQueue>> end_all_known(RequestMux::Asked asked);
   Result<std::vector<KnownQueue>> all_known_to_the_leader();
   Result<std::vector<KnownQueue>> the_one(const std::string& name);  // or none
   std::vector<Plan> consumers_of(const KnownQueue& queue) const;     // by their streams
@@ -190,8 +191,8 @@ class NatsStore final : public Store {
   // The entry of that sequence where the queue takes its tasks from; of a stream of others' also from
   // its copy.
   Result<std::optional<Entry>> entry_of(const KnownQueue& queue, Sequence sequence);
-  Result<std::optional<Kept>> message_of(const KnownQueue& queue, Sequence sequence);
-  Result<std::optional<Kept>> read_copy(const KnownQueue& queue, Sequence sequence);
+  Result<std::optional<StreamMessage>> message_of(const KnownQueue& queue, Sequence sequence);
+  Result<std::optional<StreamMessage>> read_copy(const KnownQueue& queue, Sequence sequence);
   // Keeps the message in the zone; fine when it is kept already, or is gone.
   Result<void> keep_copy(const KnownQueue& queue, Sequence sequence);
   // What is left of an unsettled task whose message is gone; none: it is settled.
@@ -237,11 +238,11 @@ class NatsStore final : public Store {
   // For who knows by now whether the queues are still what they were, or does not.
   enum class Definitions { ask, known };
   std::vector<Result<Swapped>> swap(std::span<const Swap> items, Definitions definitions);
-  Jet::Burst write_records(std::span<const Outgoing> records,
-                           std::span<const std::string> definitions);
+  JetStreamClient::Burst write_records(std::span<const Outgoing> records,
+                                       std::span<const std::string> definitions);
   // Of a batch. What it leaves open goes one by one.
   void write_together(std::span<const Outgoing> records, std::vector<std::size_t> batch,
-                      std::span<const std::string> definitions, Jet::Burst& burst,
+                      std::span<const std::string> definitions, JetStreamClient::Burst& burst,
                       std::vector<std::size_t>& singly);
   // Of each whether its entry stands at its other place.
   std::vector<Result<bool>> stand_elsewhere(std::span<const Writing> writings);
@@ -249,7 +250,7 @@ class NatsStore final : public Store {
                     Revision revision);
   void take_back(std::vector<Writing>& written, SwapAnswers& answers);
   Result<LedgerScan> scan_ledger(const KnownQueue& queue);
-  Result<void> add_to(LedgerScan& scan, Kept kept);
+  Result<void> add_to(LedgerScan& scan, StreamMessage kept);
   static constexpr int kRoundsToFollow = 50;
   static constexpr std::chrono::milliseconds kUntilReplicasFollow{20};
   static Error replicas_lag();
@@ -259,14 +260,14 @@ class NatsStore final : public Store {
                             Revision expected, const std::vector<MovedValue>& moved);
   Result<Body> read_value(const std::string& record_subject, const MovedValue& value);
   // The record that was read, with its values; none: it is gone meanwhile.
-  Result<std::optional<Stored>> whole_record(Kept kept);
+  Result<std::optional<Stored>> whole_record(StreamMessage kept);
   // The same for people's eyes: what is damaged says so in its place.
-  void show_values(const Kept& kept, Record& record);
+  void show_values(const StreamMessage& kept, Record& record);
 
   // --- verify.cpp
-  void verify_task(const Kept& kept, std::vector<Damage>& damages);
-  Result<void> verify_ids(std::span<const Kept> page, std::vector<Damage>& damages);
-  Result<void> verify_record(const KnownQueue& queue, const Kept& kept,
+  void verify_task(const StreamMessage& kept, std::vector<Damage>& damages);
+  Result<void> verify_ids(std::span<const StreamMessage> page, std::vector<Damage>& damages);
+  Result<void> verify_record(const KnownQueue& queue, const StreamMessage& kept,
                              std::vector<Damage>& damages);
 
   // --- pulling.cpp
@@ -283,32 +284,33 @@ class NatsStore final : public Store {
     Pulling fresh{};
   };
   Pulling begin_pull(const KnownQueue& queue, bool wakes, std::size_t limit);
-  Result<std::vector<Parcel>> end_pull(const KnownQueue& queue, Pulling pulling);
+  Result<std::vector<PulledMessage>> end_pull(const KnownQueue& queue, Pulling pulling);
   Pulls begin_pulls(const KnownQueue& queue, const Fetch& request);
   void abandon(Pulls& pulls);
-  Result<std::vector<Parcel>> gather(const KnownQueue& queue, Pulls pulls, const Fetch& request);
-  Result<std::vector<Parcel>> wait_for_parcels(const KnownQueue& queue, const Fetch& request,
-                                               const std::shared_ptr<Bell>& bell,
-                                               std::uint64_t rings,
-                                               std::chrono::steady_clock::time_point deadline);
+  Result<std::vector<PulledMessage>> gather(const KnownQueue& queue, Pulls pulls,
+                                            const Fetch& request);
+  Result<std::vector<PulledMessage>> wait_for_parcels(
+      const KnownQueue& queue, const Fetch& request, const std::shared_ptr<Bell>& bell,
+      std::uint64_t rings, std::chrono::steady_clock::time_point deadline);
   bool behind(const KnownQueue& queue, bool wakes);
-  std::optional<Parcel> parcel_from(const KnownQueue& queue, const Message& message);
+  std::optional<PulledMessage> parcel_from(const KnownQueue& queue, const Message& message);
 
   // --- feed.cpp
   // From now on fetches that wait are rung when a queue changes.
   void hear_news();
   Result<void> may_hand_over(const KnownQueue& queue, const Fetch& request);
   Result<std::vector<Delivery>> hand_over(const KnownQueue& queue, const Fetch& request,
-                                          std::vector<Parcel> parcels, Definitions definitions);
+                                          std::vector<PulledMessage> parcels,
+                                          Definitions definitions);
   Result<void> claim(const KnownQueue& queue, Claimer& claimer, const std::vector<bool>& first_time,
                      std::vector<Delivery>& deliveries, Definitions definitions);
   struct Answering {
     std::string consumer{};
-    Parcel parcel{};                  // only its reply, when it is not known
+    PulledMessage parcel{};           // only its reply, when it is not known
     std::optional<Duration> again{};  // none: done with
   };
   static std::vector<Answering> given_back(const std::string& consumer,
-                                           std::vector<Parcel> parcels);
+                                           std::vector<PulledMessage> parcels);
   // An error: the server does not permit it. What is lost otherwise comes again by itself.
   std::vector<Outgoing> answers_to_send(std::vector<Answering> answers);
   Result<void> answer(std::vector<Answering> answers);
@@ -353,9 +355,9 @@ class NatsStore final : public Store {
     std::uint64_t old{};
   };
   Result<Newest> newest_of(const KnownQueue& queue);
-  Result<bool> read_news(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to);
-  Result<bool> catch_up(const KnownQueue& queue, Tally& tally, std::uint64_t log_up_to);
-  Result<void> bring_up_to_date(const KnownQueue& queue, Tally& tally);
+  Result<bool> read_news(const KnownQueue& queue, QueueCounts& tally, std::uint64_t log_up_to);
+  Result<bool> catch_up(const KnownQueue& queue, QueueCounts& tally, std::uint64_t log_up_to);
+  Result<void> bring_up_to_date(const KnownQueue& queue, QueueCounts& tally);
   Result<bool> feed_is_done(const KnownQueue& queue);
   Result<std::optional<Sequence>> next_in_state(const KnownQueue& queue, State state,
                                                 Sequence after);
@@ -403,7 +405,7 @@ class NatsStore final : public Store {
   std::shared_ptr<Zone> zone_;  // shared with the memberships, which may outlive the store
   const std::string uuid_;
   std::once_flag hearing_;
-  std::unique_ptr<Exchange::Listener> news_;
+  std::unique_ptr<RequestMux::Listener> news_;
 };
 
 }  // namespace once::store::nats

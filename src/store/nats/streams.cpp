@@ -147,10 +147,10 @@ std::string random_uuid() {
   return uuid_from(bytes);
 }
 
-using Infos = std::vector<Jet::Response>;
+using Infos = std::vector<JetStreamClient::Response>;
 
 // With the seals that the streams hold.
-Result<Infos> look_at(const Jet& jet, const std::vector<Plan>& plans) {
+Result<Infos> look_at(const JetStreamClient& jet, const std::vector<Plan>& plans) {
   std::vector<Outgoing> questions;
   for (const Plan& plan : plans)
     questions.push_back({.subject = "$JS.API.STREAM.INFO." + plan.name,
@@ -174,7 +174,7 @@ struct Card {
   Marks marks{};
 };
 
-Result<Card> read_card(const Jet& jet, const Subjects& subjects) {
+Result<Card> read_card(const JetStreamClient& jet, const Subjects& subjects) {
   const std::array<std::string, 2> wanted{subjects.meta("zone"), subjects.meta("marks")};
   const auto kept = jet.last(subjects.meta_stream(), wanted);
   const auto& zone = kept[0];
@@ -203,7 +203,7 @@ Identity identity_of(const Subjects& subjects, const std::vector<Plan>& plans, c
     identity.created[plans[i].name] = text_of(infos[i].json, "created");
   note_last(plans, infos, identity);
   identity.new_ledger = identity.sealed && identity.last[subjects.ledger_stream()] == 1;
-  for (const Jet::Response& info : infos) {
+  for (const JetStreamClient::Response& info : infos) {
     const Json* state = info.json.member("state");
     const auto time = state ? time_from(text_of(*state, "last_ts")) : std::nullopt;
     if (time)
@@ -212,15 +212,16 @@ Identity identity_of(const Subjects& subjects, const std::vector<Plan>& plans, c
   return identity;
 }
 
-bool holds_messages(const Jet::Response& info) {
+bool holds_messages(const JetStreamClient::Response& info) {
   const Json* state = info.json.member("state");
   return state && number_of(*state, "last_seq").value_or(0) > 0;
 }
 
 // After its last stream is deleted, a server removes the directory of all streams behind the
 // answer's back, and may do so while it makes the next one there: that one is asked for again.
-std::vector<Result<Jet::Response>> create(const Jet& jet, const std::vector<Plan>& plans,
-                                          const std::string& replicas) {
+std::vector<Result<JetStreamClient::Response>> create(const JetStreamClient& jet,
+                                                      const std::vector<Plan>& plans,
+                                                      const std::string& replicas) {
   std::vector<Outgoing> questions;
   for (const Plan& plan : plans)
     questions.push_back({.subject = "$JS.API.STREAM.CREATE." + plan.name,
@@ -240,7 +241,7 @@ std::vector<Result<Jet::Response>> create(const Jet& jet, const std::vector<Plan
 
 }  // namespace
 
-Result<void> make_streams(const Jet& jet, std::vector<Plan> open) {
+Result<void> make_streams(const JetStreamClient& jet, std::vector<Plan> open) {
   for (const char* replicas : {"3", "1"}) {
     const auto responses = create(jet, open, replicas);
     std::vector<Plan> alone;
@@ -277,7 +278,8 @@ std::vector<Difference> edits_of(const StreamLook& stream) {
   return found;
 }
 
-Result<std::vector<StreamLook>> look_at_streams(const Jet& jet, const Subjects& subjects) {
+Result<std::vector<StreamLook>> look_at_streams(const JetStreamClient& jet,
+                                                const Subjects& subjects) {
   auto plans = plans_of(subjects);
   auto infos = look_at(jet, plans);
   if (!infos) return infos.error();
@@ -298,7 +300,7 @@ Result<std::vector<StreamLook>> look_at_streams(const Jet& jet, const Subjects& 
 namespace {
 
 // All streams are there. nullopt: look again.
-Result<std::optional<Identity>> enter(const Jet& jet, const Subjects& subjects,
+Result<std::optional<Identity>> enter(const JetStreamClient& jet, const Subjects& subjects,
                                       const std::vector<Plan>& plans, const Infos& infos,
                                       const Card& card, bool as_it_is, int round) {
   const auto look_again = [] {
@@ -340,7 +342,7 @@ Result<std::optional<Identity>> enter(const Jet& jet, const Subjects& subjects,
 
 }  // namespace
 
-Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool create,
+Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjects, bool create,
                               bool as_it_is) {
   const auto plans = plans_of(subjects);
   for (int round = 0; round < kRounds; ++round) {
@@ -360,7 +362,8 @@ Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool cre
     const std::string& name = plans[static_cast<std::size_t>(missing - infos->begin())].name;
     // Somebody else may be making it just now: what is missing is looked for again.
     const bool was_there =
-        card->uuid || std::any_of(infos->begin(), infos->end(), [](const Jet::Response& info) {
+        card->uuid ||
+        std::any_of(infos->begin(), infos->end(), [](const JetStreamClient::Response& info) {
           return info.error == 0 && holds_messages(info);
         });
     if (was_there && round < kSure) {
@@ -387,7 +390,7 @@ Result<Identity> open_streams(const Jet& jet, const Subjects& subjects, bool cre
                .retryable = true};
 }
 
-Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects) {
+Result<void> ensure_copy_stream(const JetStreamClient& jet, const Subjects& subjects) {
   const std::vector<Plan> plan{copy_plan(subjects)};
   auto infos = look_at(jet, plan);
   if (!infos) return infos.error();
@@ -400,7 +403,8 @@ Result<void> ensure_copy_stream(const Jet& jet, const Subjects& subjects) {
   return {};
 }
 
-Result<bool> ledger_is_sealed(const Jet& jet, const Subjects& subjects, const std::string& uuid) {
+Result<bool> ledger_is_sealed(const JetStreamClient& jet, const Subjects& subjects,
+                              const std::string& uuid) {
   const Plan plan{.name = subjects.ledger_stream(), .seal = subjects.ledger_seal()};
   const auto info =
       jet.stream_info(plan.name, R"({"subjects_filter":)" + quoted(plan.seal + uuid) + "}");
@@ -420,8 +424,8 @@ Result<bool> ledger_is_sealed(const Jet& jet, const Subjects& subjects, const st
   return !*still;
 }
 
-Result<std::optional<Trouble>> examine(const Jet& jet, const Subjects& subjects, Identity& known,
-                                       Duration marks_live) {
+Result<std::optional<Trouble>> examine(const JetStreamClient& jet, const Subjects& subjects,
+                                       Identity& known, Duration marks_live) {
   const auto plans = plans_of(subjects);
   if (auto checked = jet.check_server(); !checked) {
     if (checked.error().retryable) return checked.error();

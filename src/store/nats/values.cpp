@@ -118,7 +118,7 @@ Result<Body> NatsStore::read_value(const std::string& record_subject, const Move
 }
 
 // The record with its values, read from the leader.
-Result<std::optional<Stored>> NatsStore::whole_record(Kept kept) {
+Result<std::optional<Stored>> NatsStore::whole_record(StreamMessage kept) {
   constexpr int kLooks = 3;
   for (int look = 1;; ++look) {
     std::vector<MovedValue> moved;
@@ -150,7 +150,7 @@ Result<std::optional<Stored>> NatsStore::whole_record(Kept kept) {
   }
 }
 
-void NatsStore::show_values(const Kept& kept, Record& record) {
+void NatsStore::show_values(const StreamMessage& kept, Record& record) {
   std::vector<MovedValue> moved;
   if (!stored_from(kept, zone_->clock, &moved)) return;
   for (const MovedValue& value : moved) {

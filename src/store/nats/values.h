@@ -11,7 +11,7 @@
 #include <set>
 
 #include "codec/large_values.h"
-#include "store/nats/jet.h"
+#include "store/nats/jetstream_client.h"
 #include "store/store.h"
 
 namespace once::store::nats {

@@ -39,7 +39,7 @@ std::string digest_harm() {
 
 }  // namespace
 
-void NatsStore::verify_task(const Kept& kept, std::vector<Damage>& damages) {
+void NatsStore::verify_task(const StreamMessage& kept, std::vector<Damage>& damages) {
   const auto entry = log_entry_from(kept, zone_->clock);
   Damage damage{.sequence = {kept.sequence}};
   const auto tell = [&](std::string what, std::string harm) {
@@ -66,10 +66,11 @@ void NatsStore::verify_task(const Kept& kept, std::vector<Damage>& damages) {
 }
 
 // Of each id there is one message, or a task and what its retirement left when that was cut off.
-Result<void> NatsStore::verify_ids(std::span<const Kept> page, std::vector<Damage>& damages) {
-  std::map<std::string, const Kept*> ids;
+Result<void> NatsStore::verify_ids(std::span<const StreamMessage> page,
+                                   std::vector<Damage>& damages) {
+  std::map<std::string, const StreamMessage*> ids;
   std::vector<std::string> filters;
-  for (const Kept& kept : page)
+  for (const StreamMessage& kept : page)
     if (const auto entry = log_entry_from(kept, zone_->clock);
         entry && ids.try_emplace(id_root(kept.subject), &kept).second)
       filters.push_back(zone_->subjects.all_of(entry->entry.id));
@@ -91,7 +92,7 @@ Result<void> NatsStore::verify_ids(std::span<const Kept> page, std::vector<Damag
   return {};
 }
 
-Result<void> NatsStore::verify_record(const KnownQueue& queue, const Kept& kept,
+Result<void> NatsStore::verify_record(const KnownQueue& queue, const StreamMessage& kept,
                                       std::vector<Damage>& damages) {
   const RecordPlace place = place_of(kept);
   Damage damage{.queue = queue.definition.name, .sequence = place.sequence, .task = place.key};
@@ -139,7 +140,7 @@ Result<Store::Verified> NatsStore::verify(Depth depth, const std::string& after)
   Verified page;
   if (depth == Depth::quick) return page;  // the server counts, and nobody can set it back
   const Mark mark = Mark::from(after);
-  std::vector<Kept> messages;
+  std::vector<StreamMessage> messages;
   const auto more = mark.ledger
                         ? zone_->jet.page(zone_->subjects.ledger_stream(), ">", mark.sequence + 1,
                                           kAtOnce, messages)
@@ -149,14 +150,14 @@ Result<Store::Verified> NatsStore::verify(Depth depth, const std::string& after)
   if (mark.ledger) {
     const auto queues = all_known_to_the_leader();
     if (!queues) return queues.error();
-    for (const Kept& kept : messages)
+    for (const StreamMessage& kept : messages)
       for (const KnownQueue& queue : *queues)
         if (const std::string all = zone_->subjects.records(queue);
             kept.subject.starts_with(std::string_view(all).substr(0, all.size() - 1)))
           if (auto looked = verify_record(queue, kept, page.damages); !looked)
             return looked.error();
   } else {
-    for (const Kept& kept : messages) verify_task(kept, page.damages);
+    for (const StreamMessage& kept : messages) verify_task(kept, page.damages);
     if (auto looked = verify_ids(messages, page.damages); !looked) return looked.error();
   }
   page.done = mark.ledger ? 0.5 : 0;

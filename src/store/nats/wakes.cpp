@@ -24,7 +24,7 @@ Result<std::map<Sequence, WakeNote>> NatsStore::wakes_of(const KnownQueue& queue
   if (queue.definition.ledger) return notes;
   const auto kept = zone_->jet.all(zone_->subjects.wake_stream(), zone_->subjects.wakes(queue));
   if (!kept) return kept.error();
-  for (const Kept& each : *kept) {
+  for (const StreamMessage& each : *kept) {
     auto note = wake_from(each);
     if (!note) return note.error();
     if (since) (*since)[note->sequence] = zone_->clock.stamp_of(each);
@@ -105,7 +105,7 @@ Result<NatsStore::Overlooked> NatsStore::overlooked(std::string_view name, Seque
   if (!wakes) return wakes.error();
   const auto shared = tally_of(*queue);
   const std::lock_guard lock(shared->mutex);
-  Tally& tally = shared->tally;
+  QueueCounts& tally = shared->tally;
   // A record that was removed leaves no message behind: who begins at the start reads everything anew.
   // What nobody was handed yet is not looked at.
   if (!after) tally = {};

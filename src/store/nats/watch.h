@@ -16,9 +16,9 @@ namespace once::store::nats {
 
 class Watch {
  public:
-  Watch(Exchange& exchange, Duration patience, const Subjects& subjects)
+  Watch(RequestMux& exchange, Duration patience, const Subjects& subjects)
       : exchange_(exchange),
-        jet_(exchange, patience, Exchange::Use::examining),
+        jet_(exchange, patience, RequestMux::Use::examining),
         subjects_(subjects) {}
   ~Watch();
   Watch(const Watch&) = delete;
@@ -43,8 +43,8 @@ class Watch {
   void leave();
   void pause(Duration time, const std::stop_token& stop);
 
-  Exchange& exchange_;
-  const Jet jet_;
+  RequestMux& exchange_;
+  const JetStreamClient jet_;
   const Subjects& subjects_;
   Identity known_;
   Duration every_{};

@@ -48,7 +48,7 @@ void ZoneClock::stamp(Headers& headers) {
   if (given_) headers.emplace_back(kStamp, std::to_string(now().time_since_epoch().count()));
 }
 
-StoreTime ZoneClock::stamp_of(const Kept& kept) const {
+StoreTime ZoneClock::stamp_of(const StreamMessage& kept) const {
   const std::string* header = given_ ? kept.header(kStamp) : nullptr;
   if (header) return StoreTime{Duration{std::strtoll(header->c_str(), nullptr, 10)}};
   return StoreTime{kept.time.time_since_epoch()};

@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "once/zone.h"
-#include "store/nats/jet.h"
+#include "store/nats/jetstream_client.h"
 #include "store/store.h"
 
 namespace once::store::nats {
@@ -30,7 +30,7 @@ class ZoneClock {
   void at_least(StoreTime seen);
 
   void stamp(Headers& headers);  // before a write
-  StoreTime stamp_of(const Kept& kept) const;
+  StoreTime stamp_of(const StreamMessage& kept) const;
 
  private:
   const std::shared_ptr<Clock> given_;  // shared with whoever moves it; null: the server's time

@@ -108,7 +108,7 @@ void WriteTransaction::begin_boot() {
 
 void WriteTransaction::flush_tallies() {
   for (const KnownQueue& queue : queues_->all()) {
-    const Tally& tally = tallies_[queue.place];
+    const QueueDelta& tally = tallies_[queue.place];
     if (!tally.changed) continue;
     const auto& more = tally.states;
     // A queue that has been handed everything skips what came since and is not its own.

@@ -34,7 +34,7 @@ class Database;
 inline constexpr Duration kLookAnyway{1000};
 
 // What a transaction changes in a queue's row; written once, at its end.
-struct Tally {
+struct QueueDelta {
   std::array<std::int64_t, kStates> states{};  // ledger rows by state, more or fewer
   std::int64_t matched = 0;
   std::int64_t first_match = 0;          // of the entries that were added
@@ -61,7 +61,7 @@ class WriteTransaction {
   HolderCheck& holders() { return *holders_; }
   core::StoreTime now() const { return now_; }
   Time wall() const { return wall_; }
-  Tally& tally(const KnownQueue& queue) { return tallies_[queue.place]; }
+  QueueDelta& tally(const KnownQueue& queue) { return tallies_[queue.place]; }
   // Something may be claimable from then on.
   void due_at(core::StoreTime when) { announce_ = announce_ || when < now_ + kLookAnyway; }
 
@@ -78,7 +78,7 @@ class WriteTransaction {
   std::optional<WriteLock::Held> held_{};
   Connection* db_ = nullptr;
   std::shared_ptr<const QueueSet> queues_{};
-  std::vector<Tally> tallies_{};
+  std::vector<QueueDelta> tallies_{};
   std::optional<HolderCheck> holders_{};
   core::StoreTime now_{};
   Time wall_{};

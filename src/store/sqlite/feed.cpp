@@ -87,7 +87,7 @@ void sweep(WriteTransaction& transaction, const KnownQueue& queue, std::int64_t 
       .bind(place_of(queue.qid, {static_cast<std::uint64_t>(from)}, true),
             place_of(queue.qid, {static_cast<std::uint64_t>(to)}, true))
       .run();
-  Tally& tally = transaction.tally(queue);
+  QueueDelta& tally = transaction.tally(queue);
   tally.changed = true;
   tally.swept = to;
 }
@@ -241,7 +241,7 @@ class HandOver {
         hand_over(entry_from(query), {.fresh = true, .without_rows = without_rows}, std::nullopt);
       });
     }
-    Tally& tally = transaction_.tally(queue_);
+    QueueDelta& tally = transaction_.tally(queue_);
     tally.cursor = cursor;
     tally.changed = true;
   }
@@ -399,14 +399,14 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
     swept = query.integer(0);
     cursor = query.integer(1);
   }
-  Tally& tally = transaction.tally(queue);
+  QueueDelta& tally = transaction.tally(queue);
   sweep(transaction, queue, tally.swept.value_or(swept), cursor);
   tally.none_lapses = true;
 }
 
-Store::Turned SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
+Store::TurnResult SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
   const auto encoded = encode_all(items);
-  Turned both;
+  TurnResult both;
   const auto turned = database_->write([&](WriteTransaction& transaction) {
     both.swapped = swap_all(transaction, items, encoded);
     both.delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue));

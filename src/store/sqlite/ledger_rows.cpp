@@ -54,7 +54,7 @@ EntryRows rows_between(Connection& db, Place first, Place last) {
 
 void count(WriteTransaction& transaction, const KnownQueue& queue, const LedgerRow* before,
            State after) {
-  Tally& tally = transaction.tally(queue);
+  QueueDelta& tally = transaction.tally(queue);
   tally.changed = true;
   if (before) --tally.states[static_cast<std::size_t>(before->state)];
   ++tally.states[static_cast<std::size_t>(after)];

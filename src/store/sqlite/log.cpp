@@ -56,7 +56,7 @@ void route(WriteTransaction& transaction, const std::vector<std::size_t>& places
   for (const std::size_t place : places) {
     const KnownQueue& queue = transaction.queues().all()[place];
     if (sequence < queue.first()) continue;
-    Tally& tally = transaction.tally(queue);
+    QueueDelta& tally = transaction.tally(queue);
     tally.changed = true;
     ++tally.matched;
     tally.last_match = static_cast<std::int64_t>(sequence);

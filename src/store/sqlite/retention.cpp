@@ -62,7 +62,7 @@ void leave_queue(WriteTransaction& transaction, PastBook& past, const KnownQueue
   const EntryRows rows = read_rows(db, queue, entry.sequence);
   if (!rows.standing()) return;
   const State state = rows.standing()->state;
-  Tally& tally = transaction.tally(queue);
+  QueueDelta& tally = transaction.tally(queue);
   tally.changed = true;
   --tally.matched;
   --tally.states[static_cast<std::size_t>(state)];
@@ -134,7 +134,7 @@ void forget_alone(WriteTransaction& transaction, PastBook& past, const KnownQueu
       .bind(queue.qid, std::string_view(key))
       .run();
   db.query("DELETE FROM ledger WHERE place = ?1").bind(place).run();
-  Tally& tally = transaction.tally(queue);
+  QueueDelta& tally = transaction.tally(queue);
   tally.changed = true;
   --tally.states[static_cast<std::size_t>(lone.state)];
   ++retired.records;

@@ -26,7 +26,7 @@ class SqliteStore final : public Store {
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
   Result<std::vector<Delivery>> fetch(const Fetch& request) override;
-  Turned turn(std::span<const Swap> items, const Fetch& request) override;
+  TurnResult turn(std::span<const Swap> items, const Fetch& request) override;
   bool turns() const override { return true; }
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;

@@ -47,7 +47,7 @@ class FlowActsTest : public ::testing::Test {
   bool work() {
     auto worker = Worker::make(*store_, *scheduler_,
                                {.queue = queue_,
-                                .handler = [](const Assignment&) -> Report {
+                                .handler = [](const TaskAttempt&) -> Report {
                                   return {.outcome = Outcome::dead("no")};
                                 },
                                 .name = "worker"})
@@ -73,9 +73,9 @@ class FlowActsTest : public ::testing::Test {
   std::unique_ptr<OvertakenStore> store_ =
       std::make_unique<OvertakenStore>(store::open_memory(clock_));
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  FlowBook book_{*store_, *scheduler_};
-  FlowLog log_{*store_, *scheduler_};
-  FlowActs acts_{*store_, *scheduler_, book_, log_};
+  RunStore book_{*store_, *scheduler_};
+  EventLog log_{*store_, *scheduler_};
+  ActionExecutor acts_{*store_, *scheduler_, book_, log_};
   const Queue queue_{.name = "q", .topic = "do.*"};
   core::FlowDefinition definition_ = encoding::parse_definition(R"({"name":"order","output":"input",
                                      "steps":[{"id":"pay","task":"do.pay"}]})")
@@ -154,11 +154,11 @@ TEST_F(FlowActsTest, AStepWithoutAQueueTakesNobodysPlace) {
 TEST_F(FlowActsTest, AnOutputThatWasPutAwayForAnEndThatDoesNotCountAges) {
   core::FlowEvent cancelled = core::event_in(state_, core::FlowEvent::Kind::ended, 1);
   cancelled.run_outcome = core::RunOutcome::cancelled;
-  log_.append(FlowLog::entry_of(cancelled)).value();
+  log_.append(EventLog::entry_of(cancelled)).value();
   state_.input = '"' + std::string(8'000, 'x') + '"';
   perform(
       core::EndRun{.round = 1, .outcome = core::RunOutcome::completed, .step = {}, .error = {}});
-  const store::Address at{.queue = "once-values", .key = FlowBook::output_key("order-1", 1)};
+  const store::Address at{.queue = "once-values", .key = RunStore::output_key("order-1", 1)};
   const auto kept = store_->get(std::span(&at, 1)).front().value();
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->record.state, State::completed);

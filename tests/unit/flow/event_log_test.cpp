@@ -32,14 +32,14 @@ FlowEvent ended(const std::string& run, const std::string& output) {
 class FlowLogTest : public ::testing::Test {
  protected:
   AppendVerdict append(const FlowEvent& event) {
-    return log_.append(FlowLog::entry_of(event)).value().verdict;
+    return log_.append(EventLog::entry_of(event)).value().verdict;
   }
 
   std::shared_ptr<once::testing::VirtualClock> clock_ =
       std::make_shared<once::testing::VirtualClock>();
   FaultyStore store_{store::open_memory(clock_)};
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  FlowLog log_{store_, *scheduler_};
+  EventLog log_{store_, *scheduler_};
 };
 
 TEST_F(FlowLogTest, AnEventIsOneEntryAndTheFirstIsRight) {
@@ -64,7 +64,7 @@ TEST_F(FlowLogTest, AnEventIsFoundAsItWasWrittenWithItsPlaceAndTime) {
 TEST_F(FlowLogTest, ATimerWaitsInTheLog) {
   const FlowEvent timer{
       .kind = FlowEvent::Kind::timer, .run = "r", .workflow = "payment", .step = "cool", .n = 1};
-  ASSERT_TRUE(log_.append(FlowLog::entry_of(timer, 10min)));
+  ASSERT_TRUE(log_.append(EventLog::entry_of(timer, 10min)));
   const auto entry = store_.find("r.cool.timer.1").value().value();
   EXPECT_EQ(entry.topic, "$once.flow.payment.timer");
   EXPECT_EQ(entry.delay, 10min);
@@ -79,7 +79,8 @@ TEST_F(FlowLogTest, AnAppendWhoseAnswerWasLostIsSentAgain) {
 
 TEST_F(FlowLogTest, ABatchIsAnsweredItemByItem) {
   std::vector<store::Append> items;
-  for (const char* output : {"1", "1", "2"}) items.push_back(FlowLog::entry_of(ended("r", output)));
+  for (const char* output : {"1", "1", "2"})
+    items.push_back(EventLog::entry_of(ended("r", output)));
   items.push_back({.id = "r.charge", .topic = "pay.charge"});
   const auto answers = log_.append(std::move(items));
   std::vector<AppendVerdict> verdicts;

@@ -75,7 +75,7 @@ class FlowKeyRecords : public ::testing::Test {
     auto known = book_.run(run).value().value();
     core::FlowEvent event = core::event_in(known.state, core::FlowEvent::Kind::ended, 1);
     event.run_outcome = core::RunOutcome::cancelled;
-    log_.append(engine::FlowLog::entry_of(event)).value();
+    log_.append(engine::EventLog::entry_of(event)).value();
     ASSERT_TRUE(core::fold(known.state, event));
     ASSERT_TRUE(book_.write(known.state, known.revision)->written);
   }
@@ -90,8 +90,8 @@ class FlowKeyRecords : public ::testing::Test {
   WatchedStore& store_ = static_cast<WatchedStore&>(*impl_->store);
   Zone zone_{impl_};
   Flows flows_ = zone_.flows();
-  engine::FlowBook book_{store_, *impl_->scheduler};
-  engine::FlowLog log_{store_, *impl_->scheduler};
+  engine::RunStore book_{store_, *impl_->scheduler};
+  engine::EventLog log_{store_, *impl_->scheduler};
   engine::FlowStarter starter_{store_, *impl_->scheduler, book_, log_};
 };
 
@@ -157,7 +157,7 @@ TEST_F(FlowKeyRecords, AKeyWhoseRunHasBegunIsNotGivenBack) {
   leave_a_key();
   core::FlowEvent started{.run = "w-1", .workflow = "w", .version = 1, .key = "7"};
   started.value = R"({"id":7})";
-  log_.append(engine::FlowLog::entry_of(started)).value();
+  log_.append(engine::EventLog::entry_of(started)).value();
   store_.takes_starts = false;
   EXPECT_EQ(start().value().run, "w-1");
   finish_starts();

@@ -62,7 +62,7 @@ class FlowBookTest : public ::testing::Test {
       std::make_shared<once::testing::VirtualClock>();
   FaultyStore store_{store::open_memory(clock_)};
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  FlowBook book_{store_, *scheduler_};
+  RunStore book_{store_, *scheduler_};
 };
 
 // --- Queues -------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ TEST_F(FlowBookTest, TheQueuesAreMadeOnceAndMayBeSet) {
 TEST_F(FlowBookTest, AQueueOfAnothersUnderItsNameIsNotTaken) {
   FaultyStore other(store::open_memory(clock_));
   ASSERT_TRUE(other.add_queue({.name = "once-runs", .topic = "runs.>"})->added);
-  FlowBook book(other, *scheduler_);
+  RunStore book(other, *scheduler_);
   const auto made = book.make_queues();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Code::queue_mismatch);

@@ -51,8 +51,8 @@ class FlowGatesTest : public ::testing::Test {
       std::make_shared<once::testing::VirtualClock>();
   std::unique_ptr<store::Store> store_ = store::open_memory(clock_);
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  FlowBook book_{*store_, *scheduler_};
-  FlowGates gates_{*store_, *scheduler_, book_};
+  RunStore book_{*store_, *scheduler_};
+  StartLimits gates_{*store_, *scheduler_, book_};
   core::FlowStep step_{};
   core::FlowDefinition definition_{};
 };

@@ -24,7 +24,7 @@ constexpr const char* kReview =
 class StuckRuns : public ::testing::Test {
  protected:
   StuckRuns() {
-    engine::FlowBook book(*impl_->store, *impl_->scheduler);
+    engine::RunStore book(*impl_->store, *impl_->scheduler);
     book.make_queues().value();
     for (const char* definition : {kPayment, kReview})
       book.add(encoding::parse_definition(definition).value()).value();
@@ -39,7 +39,7 @@ class StuckRuns : public ::testing::Test {
                          .started = {3},
                          .started_at = clock_->now()};
     state.rounds[1] = {.sequence = {3}, .at = clock_->now()};
-    engine::FlowBook book(*impl_->store, *impl_->scheduler);
+    engine::RunStore book(*impl_->store, *impl_->scheduler);
     ASSERT_TRUE(book.write(state, {})->written);
   }
   void append(const std::string& id, const std::string& topic) {
@@ -118,7 +118,7 @@ TEST_F(StuckRuns, ItWasRetriedAndItsStepCanNeverRunAgain) {
   state.steps["charge"][1] = {.outcome = core::StepOutcome::failed, .sequence = {4}};
   state.rounds[1] = {.sequence = {3}, .ended = core::EndFact{.outcome = core::RunOutcome::failed}};
   state.rounds[2] = {.sequence = {6}, .voided = {{"charge", 1}}};
-  engine::FlowBook book(*impl_->store, *impl_->scheduler);
+  engine::RunStore book(*impl_->store, *impl_->scheduler);
   ASSERT_TRUE(book.write(state, {})->written);
   EXPECT_THAT(found("hopeless_run", true, 0s),
               ElementsAre(AllOf(HasSubstr("1 run (payment-1)"),

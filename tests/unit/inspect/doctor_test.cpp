@@ -40,7 +40,7 @@ TEST(Doctor, ReadsALedgerAloneOnceAndNotToItsEnd) {
   FaultyStore store{store::open_memory(nullptr)};
   const Queue queue{.name = "q", .ledger = true};
   store.add_queue(queue).value();
-  Scribe scribe{store, core::policy_of(queue)};
+  LedgerWriter scribe{store, core::policy_of(queue)};
   for (int i = 0; i < 2'001; ++i)
     scribe
         .write({.at = {.queue = queue.name, .key = std::to_string(i)},

@@ -77,13 +77,13 @@ TEST_F(NatsAudit, ARetirementThatWasCutOffCountsNothingTwice) {
   ASSERT_TRUE(store().retire({}, 100));
   // The records are counted and not yet deleted: as if the process had died between the two.
   const auto ledger = bare().api("STREAM.INFO.KV_once_test_ledger", R"({"subjects_filter":">"})");
-  std::vector<Kept> records;
+  std::vector<StreamMessage> records;
   ASSERT_TRUE(
       bare().jet().page("KV_once_test_ledger", "$KV.once_test_ledger.q.*.k.*", 1, 10, records));
   ASSERT_EQ(records.size(), 3U);
   ASSERT_TRUE(store().retire({}, 100));
   EXPECT_EQ(published(), 3U);
-  for (const Kept& kept : records) {
+  for (const StreamMessage& kept : records) {
     Headers headers;
     for (const auto& [name, value] : kept.headers)
       if (!name.starts_with("Nats-")) headers.emplace_back(name, value);

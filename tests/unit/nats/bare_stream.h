@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "store/nats/jet.h"
+#include "store/nats/jetstream_client.h"
 
 namespace once::store::nats {
 
@@ -16,9 +16,9 @@ using namespace std::chrono_literals;
 
 class Bare {
  public:
-  explicit Bare(const std::string& url) : exchange_(Exchange::open({.servers = {url}}).value()) {}
+  explicit Bare(const std::string& url) : exchange_(RequestMux::open({.servers = {url}}).value()) {}
 
-  const Jet& jet() const { return jet_; }
+  const JetStreamClient& jet() const { return jet_; }
 
   // Throws what the server says against it.
   encoding::Json api(const std::string& question, const std::string& body = "") const {
@@ -95,8 +95,8 @@ class Bare {
   }
 
  private:
-  std::unique_ptr<Exchange> exchange_;
-  Jet jet_{*exchange_, 10s};
+  std::unique_ptr<RequestMux> exchange_;
+  JetStreamClient jet_{*exchange_, 10s};
 };
 
 }  // namespace once::store::nats

@@ -80,10 +80,10 @@ TEST_F(NatsBulk, WhatIsSmallStaysInTheRecord) {
 }
 
 TEST_F(NatsBulk, ARenewalDoesNotSendTheValuesAgain) {
-  const auto exchange = Exchange::open({.servers = {server().url()}}).value();
+  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
   std::atomic<int> sent{0};
   const auto listener = exchange->listen("once-blob.>", [&] { ++sent; }).value();
-  Jet(*exchange).call("INFO", "").value();  // the subscription is there
+  JetStreamClient(*exchange).call("INFO", "").value();  // the subscription is there
   Swap item = completion("a", {});
   item.record.state = State::running;
   item.record.steps = {
@@ -93,7 +93,7 @@ TEST_F(NatsBulk, ARenewalDoesNotSendTheValuesAgain) {
   const auto renew = [&] {
     item.expected = held.revision;
     held = swap(item).value().current.value();
-    Jet(*exchange).call("INFO", "").value();
+    JetStreamClient(*exchange).call("INFO", "").value();
   };
   renew();
   const int first = sent;
@@ -152,9 +152,9 @@ TEST_F(NatsBulk, AMissingChunkIsAnErrorAndRunsNothingAgain) {
 
 TEST_F(NatsBulk, AChangedChunkIsNoticed) {
   ASSERT_TRUE(swap(completion("a", large(kMebibyte))).value().written);
-  const auto exchange = Exchange::open({.servers = {server().url()}}).value();
-  const Jet jet(*exchange);
-  std::vector<Kept> stored;
+  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
+  const JetStreamClient jet(*exchange);
+  std::vector<StreamMessage> stored;
   jet.page("ONCE_test_BLOB", "once-blob.test.*.*.>", 1, 1, stored).value();
   ASSERT_EQ(jet.publish({.subject = stored.at(0).subject, .data = "another"}).kind,
             Published::Kind::stored);

@@ -1,5 +1,5 @@
 // What cannot be made to happen with one server and one clock, and a zone that is opened as it is.
-#include "store/nats/judge.h"
+#include "store/nats/settings_check.h"
 #include "unit/nats/nats_world.h"
 
 namespace once::store::nats {

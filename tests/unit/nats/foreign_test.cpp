@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 class Stranger {
  public:
   explicit Stranger(const std::string& url)
-      : exchange_(Exchange::open({.servers = {url}}).value()), jet_(*exchange_) {}
+      : exchange_(RequestMux::open({.servers = {url}}).value()), jet_(*exchange_) {}
 
   void make_stream(const std::string& name, const std::string& retention,
                    const std::string& more = "") {
@@ -37,11 +37,11 @@ class Stranger {
     const auto info = jet_.stream_info(stream).value();
     return number_of(*info->member("state"), "messages").value();
   }
-  Jet& jet() { return jet_; }
+  JetStreamClient& jet() { return jet_; }
 
  private:
-  std::unique_ptr<Exchange> exchange_;
-  Jet jet_;
+  std::unique_ptr<RequestMux> exchange_;
+  JetStreamClient jet_;
 };
 
 class NatsForeign : public NatsWorld, public ::testing::WithParamInterface<const char*> {

@@ -60,8 +60,8 @@ TEST_F(NatsInDoubt, ASwapThatWasNotAnsweredIsReadBack) {
 
 // By the exchange itself: an answer that does not come is unknown, never "not done".
 TEST_F(NatsInDoubt, APublishWithoutAnAnswerIsUnknownAndMayHaveHappened) {
-  const auto exchange = Exchange::open({.servers = {server().url()}}).value();
-  const Jet jet(*exchange, 300ms);
+  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
+  const JetStreamClient jet(*exchange, 300ms);
   const Outgoing message{.subject = "$KV.once_test_ledger.q.g.k.a", .headers = expecting(0)};
   const Published lost = while_stopped([&] { return jet.publish(message); });
   EXPECT_EQ(lost.kind, Published::Kind::unknown);

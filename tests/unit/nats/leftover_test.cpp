@@ -10,8 +10,8 @@ using ::testing::SizeIs;
 class NatsLeftovers : public NatsWorld {
  protected:
   void write(Outgoing message) {
-    const auto exchange = Exchange::open({.servers = {server().url()}}).value();
-    ASSERT_EQ(Jet(*exchange).publish(message).kind, Published::Kind::stored);
+    const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
+    ASSERT_EQ(JetStreamClient(*exchange).publish(message).kind, Published::Kind::stored);
   }
   void complete(const std::string& queue) {
     for (const Delivery& delivery : fetch(queue, 30s))
@@ -25,8 +25,8 @@ TEST_F(NatsLeftovers, ARetirementThatWasCutOffIsCountedAndFinished) {
   complete("work");
   const Sequence waiting = publish("waiting");
   // The task as it was before, beside what says that it is retired.
-  const auto exchange = Exchange::open({.servers = {server().url()}}).value();
-  const Jet jet(*exchange);
+  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
+  const JetStreamClient jet(*exchange);
   const auto task = jet.last("ONCE_test_LOG", "once.test.log.retired.>").value().value();
   Outgoing old{.subject = "once.test.old.retired.1", .headers = expecting(task.sequence)};
   old.headers.emplace_back("Nats-Expected-Last-Subject-Sequence-Subject", "once.test.*.retired.>");

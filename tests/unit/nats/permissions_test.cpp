@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "once/zone.h"
-#include "store/nats/jet.h"
+#include "store/nats/jetstream_client.h"
 #include "store/nats/nats_store.h"
 #include "support/nats_server.h"
 
@@ -97,9 +97,9 @@ TEST_F(NatsPermissions, OnlyTheAdminMakesAZone) {
 TEST_F(NatsPermissions, AZoneOfAnOlderOnceWorksForAllRolesAndTheAdminSealsIt) {
   set_up();
   const auto exchange =
-      store::nats::Exchange::open({.servers = {server().url()}, .login = login_of("admin")})
+      store::nats::RequestMux::open({.servers = {server().url()}, .login = login_of("admin")})
           .value();
-  const store::nats::Jet jet(*exchange);
+  const store::nats::JetStreamClient jet(*exchange);
   const auto seals = [&] { return jet.count("ONCE_main_OLD", "once-old.main.seal.*").value(); };
   EXPECT_EQ(seals(), 1U);
   jet.purge("ONCE_main_OLD", "once-old.main.seal.*").value();
@@ -309,9 +309,9 @@ TEST_F(NatsPermissions, AWorkerWhoseConsumerIsGoneSaysWhatItLacks) {
   set_up();
   {
     const auto exchange =
-        store::nats::Exchange::open({.servers = {server().url()}, .login = login_of("admin")})
+        store::nats::RequestMux::open({.servers = {server().url()}, .login = login_of("admin")})
             .value();
-    const store::nats::Jet jet(*exchange);
+    const store::nats::JetStreamClient jet(*exchange);
     const auto defined = jet.last("KV_once_main_meta", "$KV.once_main_meta.queue.work").value();
     jet.call("CONSUMER.DELETE.ONCE_main_LOG.work_" + *defined->header("Once-Generation"), "")
         .value();

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "store/nats/jet.h"
-#include "store/nats/parcel.h"
+#include "store/nats/jetstream_client.h"
+#include "store/nats/pulled_message.h"
 
 namespace once::store::nats {
 namespace {
@@ -84,7 +84,7 @@ TEST(AckSubjects, AreReadInBothForms) {
     EXPECT_FALSE(ack_subject(other)) << other;
 }
 
-TEST(Jet, ReadsTheServersTimesAndBytes) {
+TEST(JetStreamClient, ReadsTheServersTimesAndBytes) {
   EXPECT_EQ(time_from("1970-01-01T00:00:01Z"), Time{Duration{1000}});
   EXPECT_EQ(time_from("2026-11-15T20:05:51.161258387Z"), Time{Duration{1794773151161}});
   EXPECT_EQ(time_from("2026-11-15T20:05:51.1Z"), Time{Duration{1794773151100}});

@@ -30,7 +30,7 @@ struct World {
   std::unique_ptr<Worker> worker(std::size_t concurrency = 1) {
     return Worker::make(store, *scheduler,
                         {.queue = definition,
-                         .handler = [this](const Assignment& assignment) -> Report {
+                         .handler = [this](const TaskAttempt& assignment) -> Report {
                            std::lock_guard lock(mutex);
                            ++runs[assignment.task.id];
                            return {.outcome = Outcome::completed()};
@@ -171,7 +171,7 @@ TEST(Faults, BesideWhatMayHaveBeenClaimedOnlyTheOtherSlotsAreUsed) {
   std::uint64_t most = 0;
   const auto worker = Worker::make(world.store, *world.scheduler,
                                    {.queue = world.definition,
-                                    .handler = [&](const Assignment& assignment) -> Report {
+                                    .handler = [&](const TaskAttempt& assignment) -> Report {
                                       std::lock_guard lock(world.mutex);
                                       ++world.runs[assignment.task.id];
                                       auto counts = world.store.inner().counts("q").value();

@@ -21,7 +21,7 @@ struct World {
     store.add_queue(queue).value();
     worker = Worker::make(store, *scheduler,
                           {.queue = queue,
-                           .handler = [this](const Assignment&) -> Report {
+                           .handler = [this](const TaskAttempt&) -> Report {
                              ++runs;
                              return {.outcome = outcome};
                            },

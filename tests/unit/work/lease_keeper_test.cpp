@@ -50,9 +50,9 @@ class KeeperStart : public ::testing::Test {
   const Queue queue_;
   FaultyStore store_{store::open_memory(nullptr)};
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  Scribe scribe_{store_, core::policy_of(queue_)};
-  Keeper keeper_{*scheduler_, scribe_, 1s};
-  Flight flight_;
+  LedgerWriter scribe_{store_, core::policy_of(queue_)};
+  LeaseKeeper keeper_{*scheduler_, scribe_, 1s};
+  RunningTask flight_;
 };
 
 TEST_F(KeeperStart, BeginsWhatIsHeldWithoutAWrite) {
@@ -139,7 +139,7 @@ TEST_F(KeeperTimeout, KeepsALeaseThatItCutShortUntilTheHandlerBegins) {
   let_the_lease_end();
   keeper_.watch(flight_);
   EXPECT_TRUE(testing::eventually([&] { return stored().revision.value >= before.value + 3; }));
-  Flight* const watched = &flight_;
+  RunningTask* const watched = &flight_;
   keeper_.unwatch(std::span(&watched, 1));
 }
 

@@ -136,7 +136,7 @@ struct World {
   std::unique_ptr<Worker> worker() {
     return Worker::make(store, *scheduler,
                         {.queue = queue,
-                         .handler = [this](const Assignment&) -> Report {
+                         .handler = [this](const TaskAttempt&) -> Report {
                            ++runs;
                            return {.outcome = Outcome::completed(*Body::json("5"))};
                          },
@@ -276,7 +276,7 @@ TEST(Reply, IsGivenForWhatAClaimSettles) {
   {
     const auto lost = Worker::make(world.store, *world.scheduler,
                                    {.queue = world.queue,
-                                    .handler = [&](const Assignment&) -> Report {
+                                    .handler = [&](const TaskAttempt&) -> Report {
                                       // The lease goes by, and another looks.
                                       world.clock->advance(world.queue.lease);
                                       EXPECT_FALSE(world.worker()->run_one().value());

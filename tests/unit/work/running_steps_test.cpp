@@ -27,7 +27,7 @@ struct StepWorld {
     for (const auto& receipt : Publisher(store, *scheduler).publish(std::move(one)))
       receipt.value();
   }
-  std::unique_ptr<Worker> worker(std::function<Report(const Assignment&)> handler,
+  std::unique_ptr<Worker> worker(std::function<Report(const TaskAttempt&)> handler,
                                  Duration grace = 10s) {
     return Worker::make(
                store, *scheduler,
@@ -52,9 +52,9 @@ struct StepWorld {
 
 const Report kCompleted{.outcome = Outcome::completed()};
 
-TEST(FlightSteps, AnswersThatAreLostAreFoundAgain) {
+TEST(RunningSteps, AnswersThatAreLostAreFoundAgain) {
   StepWorld world;
-  auto worker = world.worker([&](const Assignment& assignment) {
+  auto worker = world.worker([&](const TaskAttempt& assignment) {
     world.break_swaps(1, Fault::answer_lost);
     EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
     world.break_swaps(1, Fault::answer_lost);
@@ -69,9 +69,9 @@ TEST(FlightSteps, AnswersThatAreLostAreFoundAgain) {
   EXPECT_EQ(record.steps[0].result.text(), "done");
 }
 
-TEST(FlightSteps, WhatAStepDidIsRecordedOnceTheStoreAnswersAgain) {
+TEST(RunningSteps, WhatAStepDidIsRecordedOnceTheStoreAnswersAgain) {
   StepWorld world;
-  auto worker = world.worker([&](const Assignment& assignment) {
+  auto worker = world.worker([&](const TaskAttempt& assignment) {
     EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
     world.break_swaps(3, Fault::fails);
     EXPECT_TRUE(assignment.steps->end("push", Body::bytes("done"), false));
@@ -81,9 +81,9 @@ TEST(FlightSteps, WhatAStepDidIsRecordedOnceTheStoreAnswersAgain) {
   EXPECT_EQ(world.record().steps.at(0).state, core::Step::State::done);
 }
 
-TEST(FlightSteps, AStepIsRefusedWhenTheStoreIsAwayPastTheLease) {
+TEST(RunningSteps, AStepIsRefusedWhenTheStoreIsAwayPastTheLease) {
   StepWorld world({.name = "q", .topic = "t", .lease = 300ms});
-  auto worker = world.worker([&](const Assignment& assignment) -> Report {
+  auto worker = world.worker([&](const TaskAttempt& assignment) -> Report {
     world.break_swaps(1000, Fault::fails);
     const Steps::Begun begun = assignment.steps->begin("push", {}, false);
     EXPECT_EQ(begun.kind, Steps::Begun::Kind::refused);
@@ -98,9 +98,9 @@ TEST(FlightSteps, AStepIsRefusedWhenTheStoreIsAwayPastTheLease) {
   EXPECT_EQ(world.record().state, State::retrying);
 }
 
-TEST(FlightSteps, AfterAStepThatCouldNotBeRecordedNothingElseIsBegunOrBelieved) {
+TEST(RunningSteps, AfterAStepThatCouldNotBeRecordedNothingElseIsBegunOrBelieved) {
   StepWorld world;
-  auto worker = world.worker([&](const Assignment& assignment) {
+  auto worker = world.worker([&](const TaskAttempt& assignment) {
     EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
     world.store.remove_queue("q").value();  // not retryable: there is nothing to write to
     EXPECT_FALSE(assignment.steps->end("push", {}, false));
@@ -113,10 +113,10 @@ TEST(FlightSteps, AfterAStepThatCouldNotBeRecordedNothingElseIsBegunOrBelieved) 
       << "nobody may complete it";
 }
 
-TEST(FlightSteps, AnInterruptIsHeardBetweenSteps) {
+TEST(RunningSteps, AnInterruptIsHeardBetweenSteps) {
   StepWorld world;
   std::unique_ptr<Worker> worker;
-  worker = world.worker([&](const Assignment& assignment) -> Report {
+  worker = world.worker([&](const TaskAttempt& assignment) -> Report {
     EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
     worker->interrupt();
     EXPECT_TRUE(assignment.stop.stop_requested());
@@ -130,12 +130,12 @@ TEST(FlightSteps, AnInterruptIsHeardBetweenSteps) {
 }
 
 // A handler that goes on for ever after its time is up must not keep the keeper busy.
-TEST(Keeper, WritesNothingMoreOnceTheTimeIsUp) {
+TEST(LeaseKeeper, WritesNothingMoreOnceTheTimeIsUp) {
   StepWorld world({.name = "q", .topic = "t", .lease = 100ms, .timeout = 50ms});
   std::uint64_t before = 0;
   std::uint64_t after = 0;
   auto worker = world.worker(
-      [&](const Assignment&) -> Report {
+      [&](const TaskAttempt&) -> Report {
         // The last renewal is the one that the timeout cuts short.
         const auto give_up = std::chrono::steady_clock::now() + 30s;
         while (world.record().lease >= world.definition.lease &&

@@ -1,4 +1,4 @@
-#include "store/nats/judge.h"
+#include "store/nats/settings_check.h"
 
 #include <algorithm>
 #include <array>

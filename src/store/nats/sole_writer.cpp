@@ -1,4 +1,4 @@
-#include "store/nats/own_writes.h"
+#include "store/nats/sole_writer.h"
 
 namespace once::store::nats {
 namespace {
@@ -9,13 +9,13 @@ constexpr std::size_t kMost = 4096;
 
 }  // namespace
 
-void OwnWrites::pass_seal() {
+void SoleWriter::pass_seal() {
   const std::lock_guard lock(mutex_);
   through_ = 1;
   messages_ = 1;
 }
 
-void OwnWrites::wrote(const Written& record) {
+void SoleWriter::wrote(const Written& record) {
   const std::lock_guard lock(mutex_);
   if (record.sequence <= through_) start_anew();  // the stream lost what it had
   Known& known = queues_[record.queue];
@@ -36,7 +36,7 @@ void OwnWrites::wrote(const Written& record) {
   join_on();
 }
 
-void OwnWrites::saw_all_settled(const std::string& queue, const Ledger& before) {
+void SoleWriter::saw_all_settled(const std::string& queue, const Ledger& before) {
   const std::lock_guard lock(mutex_);
   if (before.last >= through_) {
     // Somebody removed or wrote what is not ours: the other queues may have lost some of theirs.
@@ -52,7 +52,7 @@ void OwnWrites::saw_all_settled(const std::string& queue, const Ledger& before) 
   join_on();
 }
 
-bool OwnWrites::all_settled(const std::string& queue, const Ledger& now) {
+bool SoleWriter::all_settled(const std::string& queue, const Ledger& now) {
   const std::lock_guard lock(mutex_);
   const Known& known = queues_[queue];
   return through_ == now.last && messages_ == now.messages && known.seen &&
@@ -60,7 +60,7 @@ bool OwnWrites::all_settled(const std::string& queue, const Ledger& now) {
 }
 
 // With mutex_ held.
-void OwnWrites::join_on() {
+void SoleWriter::join_on() {
   while (!beyond_.empty() && beyond_.begin()->first == through_ + 1) {
     ++through_;
     if (messages_) *messages_ += beyond_.begin()->second ? 1 : 0;
@@ -69,7 +69,7 @@ void OwnWrites::join_on() {
 }
 
 // With mutex_ held.
-void OwnWrites::start_anew() {
+void SoleWriter::start_anew() {
   begins_ = through_ = 0;
   beyond_.clear();
   messages_.reset();

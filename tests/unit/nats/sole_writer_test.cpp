@@ -1,5 +1,5 @@
 // Our own writes tell how the records stand, as long as they are the only ones.
-#include "store/nats/own_writes.h"
+#include "store/nats/sole_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ class OwnWritesTest : public ::testing::Test {
     return writes.all_settled(queue, {.last = last, .messages = messages});
   }
 
-  OwnWrites writes;
+  SoleWriter writes;
 };
 
 TEST_F(OwnWritesTest, AllOfANewLedgerAreKnown) {

@@ -11,7 +11,7 @@
 
 namespace once::store::nats {
 
-class OwnWrites {
+class SoleWriter {
  public:
   // What the server says of the stream.
   struct Ledger {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "json/json.h"
-#include "store/nats/exchange.h"
+#include "store/nats/request_mux.h"
 
 namespace once::store::nats {
 
 // A message of a stream.
-struct Kept {
+struct StreamMessage {
   std::string subject{};
   std::uint64_t sequence{};
   Time time{};  // the leader's clock when it was stored
@@ -30,7 +30,7 @@ struct Kept {
 };
 
 // A message as it was delivered: without sequence and time, which its reply subject tells.
-Kept kept_from(const Message& message);
+StreamMessage kept_from(const Message& message);
 
 // "2026-01-02T03:04:05.678901234Z"
 std::optional<Time> time_from(std::string_view text);
@@ -55,10 +55,10 @@ struct Published {
 // The error for what became of a publish that was neither stored nor refused.
 Error failure_of(const Published& published);
 
-class Jet {
+class JetStreamClient {
  public:
-  explicit Jet(Exchange& exchange, Duration patience = Duration{5'000},
-               Exchange::Use use = Exchange::Use::ordinary)
+  explicit JetStreamClient(RequestMux& exchange, Duration patience = Duration{5'000},
+                           RequestMux::Use use = RequestMux::Use::ordinary)
       : exchange_(exchange), patience_(patience), use_(use) {}
 
   Duration patience() const { return patience_; }
@@ -79,41 +79,44 @@ class Jet {
                                  const std::string& config) const;
 
   // From the leader. None: there is no such message.
-  Result<std::optional<Kept>> get(const std::string& stream, std::uint64_t sequence) const;
-  Result<std::optional<Kept>> last(const std::string& stream, const std::string& subject) const;
-  std::vector<Result<std::optional<Kept>>> last(const std::string& stream,
-                                                std::span<const std::string> subjects) const;
-  std::vector<Result<std::optional<Kept>>> get(const std::string& stream,
-                                               std::span<const std::uint64_t> sequences) const;
+  Result<std::optional<StreamMessage>> get(const std::string& stream, std::uint64_t sequence) const;
+  Result<std::optional<StreamMessage>> last(const std::string& stream,
+                                            const std::string& subject) const;
+  std::vector<Result<std::optional<StreamMessage>>> last(
+      const std::string& stream, std::span<const std::string> subjects) const;
+  std::vector<Result<std::optional<StreamMessage>>> get(
+      const std::string& stream, std::span<const std::uint64_t> sequences) const;
   // What a stream is, as the server tells it. None: there is no such stream.
   Result<std::optional<encoding::Json>> stream_info(const std::string& stream,
                                                     const std::string& body = {}) const;
   // Like page(), from the leader and of any stream: also of one that answers no direct reads, and
   // whatever headers its messages carry.
   Result<bool> leader_page(const std::string& stream, const std::string& filter, std::uint64_t from,
-                           std::size_t limit, std::vector<Kept>& into) const;
+                           std::size_t limit, std::vector<StreamMessage>& into) const;
   // Messages from `from` on whose subject matches, in order, at most `limit`; true: there may be more.
   // One is asked of the leader. More may be answered by a replica that lags behind: nothing may be
   // decided by what is missing.
   Result<bool> page(const std::string& stream, const std::string& filter, std::uint64_t from,
-                    std::size_t limit, std::vector<Kept>& into) const;
+                    std::size_t limit, std::vector<StreamMessage>& into) const;
   // The same in two steps, never of the leader: what is asked in between goes out with it.
-  Exchange::Asked begin_page(const std::string& stream, const std::string& filter,
-                             std::uint64_t from, std::size_t limit) const;
-  Result<bool> end_page(Exchange::Asked asked, std::vector<Kept>& into) const;
+  RequestMux::Asked begin_page(const std::string& stream, const std::string& filter,
+                               std::uint64_t from, std::size_t limit) const;
+  Result<bool> end_page(RequestMux::Asked asked, std::vector<StreamMessage>& into) const;
   // Calls for each of them up to `up_to`, in order. The next page is on its way meanwhile.
   static constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
   Result<void> each(const std::string& stream, const std::string& filter, std::uint64_t from,
-                    std::uint64_t up_to, const std::function<Result<void>(Kept)>& seen) const;
+                    std::uint64_t up_to,
+                    const std::function<Result<void>(StreamMessage)>& seen) const;
   // How many there are, by the server's own count.
   Result<std::uint64_t> count(const std::string& stream, const std::string& filter,
                               std::uint64_t from = 1) const;
   // What stands last on each of the subjects that has something, by subject. A few are asked of the
   // leader, more may be answered by a replica as above.
-  Result<std::map<std::string, Kept>> last_of_each(const std::string& stream,
-                                                   std::span<const std::string> subjects) const;
+  Result<std::map<std::string, StreamMessage>> last_of_each(
+      const std::string& stream, std::span<const std::string> subjects) const;
   // All of them.
-  Result<std::vector<Kept>> all(const std::string& stream, const std::string& filter) const;
+  Result<std::vector<StreamMessage>> all(const std::string& stream,
+                                         const std::string& filter) const;
 
   std::vector<Published> publish(std::span<const Outgoing> messages) const;
   Published publish(const Outgoing& message) const;
@@ -125,7 +128,7 @@ class Jet {
   // The same, and what stands last on these subjects of a stream, in one burst.
   struct Burst {
     std::vector<Published> published{};
-    std::vector<Result<std::optional<Kept>>> last{};
+    std::vector<Result<std::optional<StreamMessage>>> last{};
   };
   Burst publish(std::span<const Outgoing> messages, const std::string& stream,
                 std::span<const std::string> subjects) const;
@@ -145,23 +148,24 @@ class Jet {
 
  private:
   // An answer with what it means for everyone who asks.
-  Result<Response> response_of(Exchange::Answer answer) const;
-  Published published_from(Exchange::Answer answer) const;
-  std::vector<Exchange::Answer> ask(std::span<const Outgoing> questions) const {
+  Result<Response> response_of(RequestMux::Answer answer) const;
+  Published published_from(RequestMux::Answer answer) const;
+  std::vector<RequestMux::Answer> ask(std::span<const Outgoing> questions) const {
     return exchange_.ask(questions, patience_, use_);
   }
   // Sends what met another write on its subject again, until that is through.
   void outlast_others(std::span<const Outgoing> messages, std::vector<Published>& published) const;
-  Exchange::Asked ask_directly(const std::string& stream, std::string question) const;
-  Result<std::uint64_t> read_directly(Exchange::Asked asked, std::vector<Kept>& into) const;
+  RequestMux::Asked ask_directly(const std::string& stream, std::string question) const;
+  Result<std::uint64_t> read_directly(RequestMux::Asked asked,
+                                      std::vector<StreamMessage>& into) const;
 
-  Exchange& exchange_;
+  RequestMux& exchange_;
   const Duration patience_;
-  const Exchange::Use use_;
+  const RequestMux::Use use_;
 };
 
 // The error for a call that the server answered with one.
-Error refused(const std::string& what, const Jet::Response& response);
+Error refused(const std::string& what, const JetStreamClient::Response& response);
 
 // A field of what was wanted that the server does not echo.
 struct Difference {

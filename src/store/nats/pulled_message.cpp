@@ -1,4 +1,4 @@
-#include "store/nats/parcel.h"
+#include "store/nats/pulled_message.h"
 
 #include <algorithm>
 #include <set>
@@ -43,7 +43,7 @@ std::shared_ptr<TimeTravel> TimeTravel::under(const std::shared_ptr<Clock>& cloc
   return list;
 }
 
-void TimeTravel::keep(const std::string& consumer, Parcel parcel, StoreTime due) {
+void TimeTravel::keep(const std::string& consumer, PulledMessage parcel, StoreTime due) {
   const std::lock_guard lock(mutex_);
   // A wake takes the place of an earlier one of its entry.
   if (parcel.wake)
@@ -83,8 +83,8 @@ bool TimeTravel::due(const std::string& consumer, StoreTime now) const {
   });
 }
 
-std::vector<Parcel> TimeTravel::take(const std::string& consumer, StoreTime now, std::size_t limit,
-                                     std::size_t again) {
+std::vector<PulledMessage> TimeTravel::take(const std::string& consumer, StoreTime now,
+                                            std::size_t limit, std::size_t again) {
   const std::lock_guard lock(mutex_);
   std::vector<std::tuple<StoreTime, Sequence, std::string>> due;
   for (const auto& [reply, item] : items_)
@@ -92,7 +92,7 @@ std::vector<Parcel> TimeTravel::take(const std::string& consumer, StoreTime now,
       due.emplace_back(item.due, item.parcel.sequence, reply);
   std::sort(due.begin(), due.end());
   std::set<Sequence> entries;
-  std::vector<Parcel> taken;
+  std::vector<PulledMessage> taken;
   for (const auto& [when, sequence, reply] : due) {
     const auto item = items_.find(reply);
     if (!entries.contains(sequence)) {

@@ -27,7 +27,7 @@ std::string nak(Duration delay);
 
 inline constexpr Duration kClockLook{5};  // a given clock may be moved without a word to us
 
-struct Parcel {
+struct PulledMessage {
   std::string reply{};
   std::uint64_t times{};
   Sequence sequence{};           // of the entry
@@ -48,21 +48,21 @@ class TimeTravel {
  public:
   static std::shared_ptr<TimeTravel> under(const std::shared_ptr<Clock>& clock);
 
-  void keep(const std::string& consumer, Parcel parcel, StoreTime due);
+  void keep(const std::string& consumer, PulledMessage parcel, StoreTime due);
   // As above for what is kept already; false: it is not.
   bool put_off(const std::string& reply, StoreTime due);
   void forget(const std::string& reply);
   // Of a wake that was taken back.
   void forget_wake(const std::string& consumer, Sequence sequence);
   // Takes what is due out, at most `limit` entries, of which `again` were handed over before.
-  std::vector<Parcel> take(const std::string& consumer, StoreTime now, std::size_t limit,
-                           std::size_t again);
+  std::vector<PulledMessage> take(const std::string& consumer, StoreTime now, std::size_t limit,
+                                  std::size_t again);
   bool due(const std::string& consumer, StoreTime now) const;
 
  private:
   struct Item {
     std::string consumer{};
-    Parcel parcel{};
+    PulledMessage parcel{};
     StoreTime due{};
   };
   mutable std::mutex mutex_;

@@ -13,7 +13,7 @@
 
 namespace once::store::nats {
 
-class Tally {
+class QueueCounts {
  public:
   // An entry that still has something before it, waits for a person, or owes a reply.
   struct Open {
@@ -77,7 +77,7 @@ class Tally {
 // The tally of one queue, and who may touch it.
 struct SharedTally {
   std::mutex mutex{};
-  Tally tally{};
+  QueueCounts tally{};
 };
 
 }  // namespace once::store::nats

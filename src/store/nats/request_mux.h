@@ -68,12 +68,12 @@ struct Slot {
       bell{};  // shared with who waits; none: nobody does, deliveries are returned
 };
 
-class Exchange {
+class RequestMux {
  public:
-  static Result<std::unique_ptr<Exchange>> open(const Servers& address);
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  static Result<std::unique_ptr<RequestMux>> open(const Servers& address);
+  ~RequestMux();
+  RequestMux(const RequestMux&) = delete;
+  RequestMux& operator=(const RequestMux&) = delete;
 
   struct Answer {
     enum class Kind { answered, unsent, unknown };
@@ -140,7 +140,7 @@ class Exchange {
 
  private:
   class Subscription;
-  Exchange() = default;
+  RequestMux() = default;
 
   struct PullInbox {
     std::string subject{};
@@ -216,18 +216,18 @@ class Exchange {
   std::optional<Error> barred_;
 };
 
-class Exchange::Asked {
+class RequestMux::Asked {
  public:
   ~Asked();
   Asked(Asked&&) noexcept;
   Asked& operator=(Asked&&) = delete;
 
  private:
-  friend class Exchange;
-  Asked(Exchange& exchange, Outgoing question, Duration wait);
+  friend class RequestMux;
+  Asked(RequestMux& exchange, Outgoing question, Duration wait);
 
   struct Question;
-  Exchange& exchange_;
+  RequestMux& exchange_;
   std::unique_ptr<Question> question_;
 };
 

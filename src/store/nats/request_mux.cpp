@@ -1,4 +1,4 @@
-#include "store/nats/exchange.h"
+#include "store/nats/request_mux.h"
 
 #include <algorithm>
 #include <array>
@@ -97,7 +97,7 @@ void Bell::wait_until(std::uint64_t seen, steady_clock::time_point until,
 }
 
 // A subscription whose callback is known to be over when it is destroyed.
-class Exchange::Subscription final : public Exchange::Listener {
+class RequestMux::Subscription final : public RequestMux::Listener {
  public:
   using Heard = std::function<void(Message)>;
   static Result<std::unique_ptr<Subscription>> open(natsConnection* connection,
@@ -144,24 +144,24 @@ class Exchange::Subscription final : public Exchange::Listener {
   bool done_ = false;
 };
 
-Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
-  auto made = std::unique_ptr<Exchange>(new Exchange);
+Result<std::unique_ptr<RequestMux>> RequestMux::open(const Servers& address) {
+  auto made = std::unique_ptr<RequestMux>(new RequestMux);
   made->log_ = address.log;
   natsOptions* raw_options = nullptr;
   if (const auto status = natsOptions_Create(&raw_options); status != NATS_OK)
     return unreachable(status, tried(address));
   const OptionsHandle options(raw_options);
   const auto on_disconnected = [](natsConnection*, void* self) {
-    static_cast<Exchange*>(self)->connection_lost();
+    static_cast<RequestMux*>(self)->connection_lost();
   };
   const auto on_reconnected = [](natsConnection*, void* self) {
-    static_cast<Exchange*>(self)->connection_back();
+    static_cast<RequestMux*>(self)->connection_back();
   };
   const auto reconnect_delay = [](natsConnection*, int attempts, void*) {
     return std::min(kFirstReconnect * std::max(attempts, 1), kLastReconnect);
   };
   const auto on_closed = [](natsConnection* connection, void* self) {
-    auto* exchange = static_cast<Exchange*>(self);
+    auto* exchange = static_cast<RequestMux*>(self);
     const char* why = nullptr;
     static_cast<void>(natsConnection_GetLastError(connection, &why));
     const std::lock_guard lock(exchange->mutex_);
@@ -172,7 +172,7 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   // Without a handler of ours nats.c would print these.
   const auto on_error = [](natsConnection*, natsSubscription*, natsStatus status, void* self) {
     const char* text = nats_GetLastError(nullptr);
-    if (status == NATS_NOT_PERMITTED && text) static_cast<Exchange*>(self)->heard_violation(text);
+    if (status == NATS_NOT_PERMITTED && text) static_cast<RequestMux*>(self)->heard_violation(text);
   };
   made->where_ = tried(address);
   std::vector<const char*> servers;
@@ -236,7 +236,7 @@ Result<std::unique_ptr<Exchange>> Exchange::open(const Servers& address) {
   return made;
 }
 
-Exchange::~Exchange() {
+RequestMux::~RequestMux() {
   inbox_subscription_.reset();
   {
     // Callbacks go through the list until the connection is closed; who waits for them must not hold
@@ -259,11 +259,11 @@ Exchange::~Exchange() {
   connection_.reset();
 }
 
-std::size_t Exchange::max_payload() const {
+std::size_t RequestMux::max_payload() const {
   return static_cast<std::size_t>(natsConnection_GetMaxPayload(connection_.get()));
 }
 
-bool Exchange::send(const Outgoing& message, const std::string& reply, Use use) {
+bool RequestMux::send(const Outgoing& message, const std::string& reply, Use use) {
   if (!(use == Use::examining ? may_examine_ : may_ask_)) return false;
   natsMsg* raw = nullptr;
   if (natsMsg_Create(&raw, message.subject.c_str(), reply.empty() ? nullptr : reply.c_str(),
@@ -275,35 +275,35 @@ bool Exchange::send(const Outgoing& message, const std::string& reply, Use use) 
   return natsConnection_PublishMsg(connection_.get(), raw) == NATS_OK;
 }
 
-void Exchange::wait_for_connection(steady_clock::time_point until, Use use) {
+void RequestMux::wait_for_connection(steady_clock::time_point until, Use use) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, until, [&] { return may_send(use) || (connected_ && barred_); });
 }
 
-bool Exchange::may_send(Use use) const {
+bool RequestMux::may_send(Use use) const {
   return connected_ && (use == Use::examining || (admitted_ == connections_ && !barred_));
 }
 
 // With mutex_ held, after each change.
-void Exchange::note_may_send() {
+void RequestMux::note_may_send() {
   may_ask_ = may_send(Use::ordinary);
   may_examine_ = may_send(Use::examining);
   changed_.notify_all();
 }
 
-void Exchange::guard(std::function<void()> look) {
+void RequestMux::guard(std::function<void()> look) {
   const std::lock_guard lock(mutex_);
   look_ = std::move(look);
   if (!look_) admitted_ = connections_;
   note_may_send();
 }
 
-std::uint64_t Exchange::connection() {
+std::uint64_t RequestMux::connection() {
   const std::lock_guard lock(mutex_);
   return connected_ ? connections_ : 0;
 }
 
-void Exchange::admit(std::uint64_t connection, std::optional<Error> why_not) {
+void RequestMux::admit(std::uint64_t connection, std::optional<Error> why_not) {
   const std::lock_guard lock(mutex_);
   if (connection != connections_) return;
   admitted_ = connection;
@@ -311,24 +311,24 @@ void Exchange::admit(std::uint64_t connection, std::optional<Error> why_not) {
   note_may_send();
 }
 
-void Exchange::missed_something() {
+void RequestMux::missed_something() {
   const std::lock_guard lock(mutex_);
   if (look_) look_();
 }
 
-std::optional<Error> Exchange::barred() {
+std::optional<Error> RequestMux::barred() {
   const std::lock_guard lock(mutex_);
   return connected_ ? barred_ : std::nullopt;
 }
 
-std::string Exchange::connected_to() const {
+std::string RequestMux::connected_to() const {
   std::array<char, 1024> url{};
   if (natsConnection_GetConnectedUrl(connection_.get(), url.data(), url.size()) != NATS_OK)
     return {};
   return bare(url.data());
 }
 
-void Exchange::connection_lost() {
+void RequestMux::connection_lost() {
   std::vector<std::shared_ptr<Bell>> bells;
   std::string line;
   {
@@ -351,7 +351,7 @@ void Exchange::connection_lost() {
   if (!line.empty()) log_(line);
 }
 
-void Exchange::connection_back() {
+void RequestMux::connection_back() {
   const std::string server = connected_to();
   std::string line;
   {
@@ -371,8 +371,8 @@ void Exchange::connection_back() {
   if (!line.empty()) log_(line);
 }
 
-void Exchange::end_denied(Slot& slot, std::string_view text,
-                          std::vector<std::shared_ptr<Bell>>& bells) {
+void RequestMux::end_denied(Slot& slot, std::string_view text,
+                            std::vector<std::shared_ptr<Bell>>& bells) {
   slot.ended = true;
   slot.denied = text;
   if (slot.bell) bells.push_back(slot.bell);
@@ -381,7 +381,7 @@ void Exchange::end_denied(Slot& slot, std::string_view text,
 // On a thread of nats.c, which cuts a long text: its subject may be the beginning of one of ours.
 // When several questions went to that subject, which of them the server means is not said: they all
 // end, and as permissions may change in between, each is lost rather than known not to have happened.
-void Exchange::heard_violation(std::string_view text) {
+void RequestMux::heard_violation(std::string_view text) {
   const std::size_t quote = text.find('"');
   if (quote == std::string_view::npos) return;
   const std::string_view said = text.substr(quote);
@@ -415,7 +415,7 @@ void Exchange::heard_violation(std::string_view text) {
   for (const auto& bell : bells) bell->ring();
 }
 
-void Exchange::ring(Rung rung) {
+void RequestMux::ring(Rung rung) {
   std::sort(rung.bells.begin(), rung.bells.end());
   rung.bells.erase(std::unique(rung.bells.begin(), rung.bells.end()), rung.bells.end());
   for (const auto& bell : rung.bells) bell->ring();
@@ -424,7 +424,7 @@ void Exchange::ring(Rung rung) {
 }
 
 // With mutex_ held.
-void Exchange::receive(Message message) {
+void RequestMux::receive(Message message) {
   const std::string_view subject = message.subject();
   std::uint64_t number = 0;
   std::from_chars(subject.data() + subject.rfind('.') + 1, subject.data() + subject.size(), number);
@@ -444,13 +444,13 @@ void Exchange::receive(Message message) {
   burst.end(index);
 }
 
-void Exchange::wait_for(Burst& burst, std::size_t enough, steady_clock::time_point deadline) {
+void RequestMux::wait_for(Burst& burst, std::size_t enough, steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   burst.enough = enough;
   burst.woken.wait_until(lock, deadline, [&] { return burst.done >= enough; });
 }
 
-void Exchange::send_all(Burst& burst, steady_clock::time_point deadline, Use use) {
+void RequestMux::send_all(Burst& burst, steady_clock::time_point deadline, Use use) {
   const std::string inbox = inbox_ + ".";
   for (std::size_t i = 0; i < burst.questions.size(); ++i) {
     if (i >= kWindow && i % (kWindow / 2) == 0) wait_for(burst, i - kWindow / 2, deadline);
@@ -463,9 +463,9 @@ void Exchange::send_all(Burst& burst, steady_clock::time_point deadline, Use use
   }
 }
 
-std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> before,
-                                            std::span<const Outgoing> questions, Duration wait,
-                                            Use use) {
+std::vector<RequestMux::Answer> RequestMux::ask(std::span<const Outgoing> before,
+                                                std::span<const Outgoing> questions, Duration wait,
+                                                Use use) {
   if (questions.empty()) return {};
   const auto deadline = steady_clock::now() + wait;
   wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait), use);
@@ -482,7 +482,7 @@ std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> before,
   return end(burst);
 }
 
-void Exchange::begin(Burst& burst) {
+void RequestMux::begin(Burst& burst) {
   burst.answers = std::vector<Answer>(burst.questions.size());
   burst.ended = std::vector<bool>(burst.questions.size());
   const std::lock_guard lock(mutex_);
@@ -491,20 +491,20 @@ void Exchange::begin(Burst& burst) {
   bursts_.emplace(burst.first, &burst);
 }
 
-std::vector<Exchange::Answer> Exchange::end(Burst& burst) {
+std::vector<RequestMux::Answer> RequestMux::end(Burst& burst) {
   const std::lock_guard lock(mutex_);
   bursts_.erase(burst.first);
   return std::move(burst.answers);
 }
 
-struct Exchange::Asked::Question {
+struct RequestMux::Asked::Question {
   Outgoing question{};
   Duration wait{};
   steady_clock::time_point deadline{};
   Burst burst{};
 };
 
-Exchange::Asked::Asked(Exchange& exchange, Outgoing question, Duration wait)
+RequestMux::Asked::Asked(RequestMux& exchange, Outgoing question, Duration wait)
     : exchange_(exchange),
       question_(new Question{
           .question = std::move(question), .wait = wait, .deadline = steady_clock::now() + wait}) {
@@ -515,18 +515,18 @@ Exchange::Asked::Asked(Exchange& exchange, Outgoing question, Duration wait)
   exchange_.send_all(burst, question_->deadline, Use::ordinary);
 }
 
-Exchange::Asked::Asked(Asked&&) noexcept = default;
+RequestMux::Asked::Asked(Asked&&) noexcept = default;
 
-Exchange::Asked::~Asked() {
+RequestMux::Asked::~Asked() {
   if (question_) exchange_.end(question_->burst);
 }
 
-Exchange::Asked Exchange::begin_many(Outgoing question, Duration wait) {
+RequestMux::Asked RequestMux::begin_many(Outgoing question, Duration wait) {
   wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait));
   return {*this, std::move(question), wait};
 }
 
-Exchange::Answer Exchange::end_many(Asked asked) {
+RequestMux::Answer RequestMux::end_many(Asked asked) {
   Burst& burst = asked.question_->burst;
   auto deadline = asked.question_->deadline;
   // A slow line is no reason to give up, as long as something comes.
@@ -541,29 +541,29 @@ Exchange::Answer Exchange::end_many(Asked asked) {
   return std::move(end(burst).front());
 }
 
-std::vector<Exchange::Answer> Exchange::ask(std::span<const Outgoing> questions, Duration wait,
-                                            Use use) {
+std::vector<RequestMux::Answer> RequestMux::ask(std::span<const Outgoing> questions, Duration wait,
+                                                Use use) {
   return ask({}, questions, wait, use);
 }
 
-Exchange::Answer Exchange::ask(const Outgoing& question, Duration wait) {
+RequestMux::Answer RequestMux::ask(const Outgoing& question, Duration wait) {
   return std::move(ask(std::span(&question, 1), wait).front());
 }
 
-Exchange::Answer Exchange::ask_many(const Outgoing& question, Duration wait) {
+RequestMux::Answer RequestMux::ask_many(const Outgoing& question, Duration wait) {
   return end_many(begin_many(question, wait));
 }
 
-void Exchange::tell(const std::string& subject, std::string data) {
+void RequestMux::tell(const std::string& subject, std::string data) {
   const Outgoing message{.subject = subject, .data = std::move(data)};
   tell(std::span(&message, 1));
 }
 
-void Exchange::tell(std::span<const Outgoing> messages) {
+void RequestMux::tell(std::span<const Outgoing> messages) {
   for (const Outgoing& message : messages) send(message, {});
 }
 
-std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
+std::pair<RequestMux::PullInbox*, std::shared_ptr<Slot>> RequestMux::free_inbox() {
   PullInbox* inbox = nullptr;
   const auto slot = std::make_shared<Slot>();
   {
@@ -597,8 +597,8 @@ std::pair<Exchange::PullInbox*, std::shared_ptr<Slot>> Exchange::free_inbox() {
   return {inbox, slot};
 }
 
-std::shared_ptr<Slot> Exchange::pull(const Outgoing& question, std::size_t wanted,
-                                     std::shared_ptr<Bell> bell) {
+std::shared_ptr<Slot> RequestMux::pull(const Outgoing& question, std::size_t wanted,
+                                       std::shared_ptr<Bell> bell) {
   const auto [inbox, slot] = free_inbox();
   if (!inbox) return nullptr;
   {
@@ -616,7 +616,7 @@ std::shared_ptr<Slot> Exchange::pull(const Outgoing& question, std::size_t wante
   return nullptr;
 }
 
-void Exchange::give_up(Slot& slot) {
+void RequestMux::give_up(Slot& slot) {
   const std::lock_guard lock(mutex_);
   slot.ended = true;
   for (PullInbox& inbox : pull_inboxes_)
@@ -624,7 +624,7 @@ void Exchange::give_up(Slot& slot) {
 }
 
 // With mutex_ held. The server's word names the pull that it is about; a delivery does not.
-void Exchange::receive_pulled(PullInbox& inbox, Message message, Rung& rung) {
+void RequestMux::receive_pulled(PullInbox& inbox, Message message, Rung& rung) {
   const int status = message.status();
   const std::shared_ptr<Slot> slot = inbox.slot;
   if (status != 0) {
@@ -645,7 +645,7 @@ void Exchange::receive_pulled(PullInbox& inbox, Message message, Rung& rung) {
 }
 
 // With mutex_ held.
-void Exchange::end_pull(PullInbox& inbox, int status, Rung& rung) {
+void RequestMux::end_pull(PullInbox& inbox, int status, Rung& rung) {
   const auto slot = std::exchange(inbox.slot, nullptr);
   if (!slot) return;
   slot->status = status;
@@ -653,30 +653,30 @@ void Exchange::end_pull(PullInbox& inbox, int status, Rung& rung) {
   if (slot->bell) rung.bells.push_back(slot->bell);
 }
 
-void Exchange::attend(Slot& slot, std::shared_ptr<Bell> bell) {
+void RequestMux::attend(Slot& slot, std::shared_ptr<Bell> bell) {
   const std::lock_guard lock(mutex_);
   slot.bell = std::move(bell);
 }
 
-bool Exchange::take(Slot& slot, std::vector<Message>& into) {
+bool RequestMux::take(Slot& slot, std::vector<Message>& into) {
   const std::lock_guard lock(mutex_);
   for (Message& message : slot.messages) into.push_back(std::move(message));
   slot.messages.clear();
   return slot.ended;
 }
 
-int Exchange::status_of(const Slot& slot) {
+int RequestMux::status_of(const Slot& slot) {
   const std::lock_guard lock(mutex_);
   return slot.status;
 }
 
-std::string Exchange::denied(const Slot& slot) {
+std::string RequestMux::denied(const Slot& slot) {
   const std::lock_guard lock(mutex_);
   return slot.denied;
 }
 
-Result<std::unique_ptr<Exchange::Listener>> Exchange::listen(const std::string& subject,
-                                                             std::function<void()> heard) {
+Result<std::unique_ptr<RequestMux::Listener>> RequestMux::listen(const std::string& subject,
+                                                                 std::function<void()> heard) {
   auto made = Subscription::open(connection_.get(), where_, subject,
                                  [heard = std::move(heard)](Message) { heard(); });
   if (!made) return made.error();

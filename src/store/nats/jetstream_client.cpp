@@ -1,4 +1,4 @@
-#include "store/nats/jet.h"
+#include "store/nats/jetstream_client.h"
 
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ bool one_of(const std::array<int, count>& codes, int error) {
 }
 
 // What was not stored, by the server's own word.
-Error not_stored(const Jet::Response& response) {
+Error not_stored(const JetStreamClient::Response& response) {
   const std::string words = response.text + " (" + std::to_string(response.error) + ")";
   if (one_of(kFull, response.error))
     return {.code = Code::store_unusable,
@@ -92,7 +92,7 @@ Published too_large(std::size_t size, std::size_t most) {
           .too_large = true};
 }
 
-void read_headers(std::string_view block, Kept& kept) {
+void read_headers(std::string_view block, StreamMessage& kept) {
   while (true) {
     const std::size_t end = block.find("\r\n");
     if (end == std::string_view::npos || end == 0) return;
@@ -104,14 +104,14 @@ void read_headers(std::string_view block, Kept& kept) {
   }
 }
 
-Result<std::optional<Kept>> kept_of(Result<Jet::Response> response) {
+Result<std::optional<StreamMessage>> kept_of(Result<JetStreamClient::Response> response) {
   if (!response) return response.error();
-  if (response->error == kNoMessage) return std::optional<Kept>{};
+  if (response->error == kNoMessage) return std::optional<StreamMessage>{};
   if (response->error != 0) return refused("reading a message", *response);
   const Json* message = response->json.member("message");
   if (!message) return unavailable("gave half an answer");
-  Kept kept{.subject = text_of(*message, "subject"),
-            .sequence = number_of(*message, "seq").value_or(0)};
+  StreamMessage kept{.subject = text_of(*message, "subject"),
+                     .sequence = number_of(*message, "seq").value_or(0)};
   const auto time = time_from(text_of(*message, "time"));
   const auto headers = from_base64(text_of(*message, "hdrs"));
   auto data = from_base64(text_of(*message, "data"));
@@ -119,11 +119,11 @@ Result<std::optional<Kept>> kept_of(Result<Jet::Response> response) {
   kept.time = *time;
   kept.data = std::move(*data);
   read_headers(*headers, kept);
-  return std::optional<Kept>(std::move(kept));
+  return std::optional<StreamMessage>(std::move(kept));
 }
 
-std::optional<Kept> kept_of(const Message& message) {
-  Kept kept = kept_from(message);
+std::optional<StreamMessage> kept_of(const Message& message) {
+  StreamMessage kept = kept_from(message);
   const auto* subject = kept.header("Nats-Subject");
   const auto* sequence = kept.header("Nats-Sequence");
   const auto* time = kept.header("Nats-Time-Stamp");
@@ -151,7 +151,7 @@ std::string page_question(const std::string& filter, std::uint64_t from, std::si
 
 }  // namespace
 
-Error refused(const std::string& what, const Jet::Response& response) {
+Error refused(const std::string& what, const JetStreamClient::Response& response) {
   const std::string words = what + " was refused by the NATS server: " + response.text + " (" +
                             std::to_string(response.error) + ")";
   if (one_of(kNotNow, response.error) || response.error == kNoStream)
@@ -188,12 +188,12 @@ std::optional<Difference> difference(const Json& wanted, const Json* echoed) {
   return all.empty() ? std::nullopt : std::optional(std::move(all.front()));
 }
 
-Result<Jet::Response> Jet::response_of(Exchange::Answer answer) const {
-  using Kind = Exchange::Answer::Kind;
+Result<JetStreamClient::Response> JetStreamClient::response_of(RequestMux::Answer answer) const {
+  using Kind = RequestMux::Answer::Kind;
   if (!answer.denied.empty()) return not_permitted(answer.denied);
   const std::string at = "at " + exchange_.where() + " ";
   if (answer.kind == Kind::unsent) {
-    if (auto why = exchange_.barred(); why && use_ == Exchange::Use::ordinary) return *why;
+    if (auto why = exchange_.barred(); why && use_ == RequestMux::Use::ordinary) return *why;
     return unavailable(at + "cannot be reached");
   }
   if (answer.kind == Kind::unknown) return unavailable(at + "did not answer");
@@ -233,11 +233,11 @@ std::uint64_t plainly_stored(std::string_view answer) {
 
 }  // namespace
 
-Published Jet::published_from(Exchange::Answer answer) const {
-  if (answer.kind == Exchange::Answer::Kind::answered && !answer.messages.empty())
+Published JetStreamClient::published_from(RequestMux::Answer answer) const {
+  if (answer.kind == RequestMux::Answer::Kind::answered && !answer.messages.empty())
     if (const std::uint64_t stored = plainly_stored(answer.messages.front().data()); stored != 0)
       return {.kind = Published::Kind::stored, .sequence = stored};
-  const bool unsent = answer.kind == Exchange::Answer::Kind::unsent;
+  const bool unsent = answer.kind == RequestMux::Answer::Kind::unsent;
   const bool denied = !answer.denied.empty();
   auto response = response_of(std::move(answer));
   if (unsent)
@@ -262,8 +262,8 @@ Published Jet::published_from(Exchange::Answer answer) const {
           .value = text_of(response->json, "val")};
 }
 
-void Jet::outlast_others(std::span<const Outgoing> messages,
-                         std::vector<Published>& published) const {
+void JetStreamClient::outlast_others(std::span<const Outgoing> messages,
+                                     std::vector<Published>& published) const {
   const auto deadline = std::chrono::steady_clock::now() + patience_;
   while (true) {
     std::vector<Outgoing> again;
@@ -281,8 +281,9 @@ void Jet::outlast_others(std::span<const Outgoing> messages,
   }
 }
 
-Kept kept_from(const Message& message) {
-  Kept kept{.subject = std::string(message.subject()), .data = std::string(message.data())};
+StreamMessage kept_from(const Message& message) {
+  StreamMessage kept{.subject = std::string(message.subject()),
+                     .data = std::string(message.data())};
   const char** names = nullptr;
   int count = 0;
   if (message.header_names(&names, &count))
@@ -380,20 +381,22 @@ std::string text_of(const Json& json, std::string_view member) {
   return found && found->kind() == Json::Kind::string ? found->string() : std::string();
 }
 
-Result<Jet::Response> Jet::call(const std::string& name, const std::string& body) const {
+Result<JetStreamClient::Response> JetStreamClient::call(const std::string& name,
+                                                        const std::string& body) const {
   const Outgoing question = api(name, body);
   return response_of(std::move(ask(std::span(&question, 1)).front()));
 }
 
-std::vector<Result<Jet::Response>> Jet::call(std::span<const Outgoing> questions) const {
+std::vector<Result<JetStreamClient::Response>> JetStreamClient::call(
+    std::span<const Outgoing> questions) const {
   std::vector<Result<Response>> responses;
   responses.reserve(questions.size());
-  for (Exchange::Answer& answer : ask(questions))
+  for (RequestMux::Answer& answer : ask(questions))
     responses.push_back(response_of(std::move(answer)));
   return responses;
 }
 
-Result<void> Jet::check_server() const {
+Result<void> JetStreamClient::check_server() const {
   const auto info = call("INFO", "");
   if (!info) return info.error();
   if (info->error != 0) return refused("asking about JetStream", *info);
@@ -406,8 +409,9 @@ Result<void> Jet::check_server() const {
                    "do not store, or let two writers win one compare-and-swap; use 2.12 or newer"};
 }
 
-Result<Jet::Response> Jet::make_consumer(const std::string& stream, const std::string& name,
-                                         const std::string& config) const {
+Result<JetStreamClient::Response> JetStreamClient::make_consumer(const std::string& stream,
+                                                                 const std::string& name,
+                                                                 const std::string& config) const {
   const auto wanted = encoding::parse_json(config);
   if (!wanted) return wanted.error();
   const auto create = [&] {
@@ -449,25 +453,26 @@ Result<Jet::Response> Jet::make_consumer(const std::string& stream, const std::s
   return response;
 }
 
-Result<std::optional<Kept>> Jet::get(const std::string& stream, std::uint64_t sequence) const {
+Result<std::optional<StreamMessage>> JetStreamClient::get(const std::string& stream,
+                                                          std::uint64_t sequence) const {
   return kept_of(call("STREAM.MSG.GET." + stream, "{\"seq\":" + std::to_string(sequence) + "}"));
 }
 
-std::vector<Result<std::optional<Kept>>> Jet::get(const std::string& stream,
-                                                  std::span<const std::uint64_t> sequences) const {
+std::vector<Result<std::optional<StreamMessage>>> JetStreamClient::get(
+    const std::string& stream, std::span<const std::uint64_t> sequences) const {
   std::vector<Outgoing> questions;
   questions.reserve(sequences.size());
   for (const std::uint64_t sequence : sequences)
     questions.push_back(
         api("STREAM.MSG.GET." + stream, "{\"seq\":" + std::to_string(sequence) + "}"));
-  std::vector<Result<std::optional<Kept>>> found;
+  std::vector<Result<std::optional<StreamMessage>>> found;
   found.reserve(sequences.size());
   for (Result<Response>& response : call(questions)) found.push_back(kept_of(std::move(response)));
   return found;
 }
 
-Result<std::optional<Json>> Jet::stream_info(const std::string& stream,
-                                             const std::string& body) const {
+Result<std::optional<Json>> JetStreamClient::stream_info(const std::string& stream,
+                                                         const std::string& body) const {
   auto response = call("STREAM.INFO." + stream, body);
   if (!response) return response.error();
   if (response->error == kNoStream) return std::optional<Json>{};
@@ -476,9 +481,9 @@ Result<std::optional<Json>> Jet::stream_info(const std::string& stream,
 }
 
 // The next match is asked for; what follows it is read in one burst, and kept as far as it matches.
-Result<bool> Jet::leader_page(const std::string& stream, const std::string& filter,
-                              std::uint64_t from, std::size_t limit,
-                              std::vector<Kept>& into) const {
+Result<bool> JetStreamClient::leader_page(const std::string& stream, const std::string& filter,
+                                          std::uint64_t from, std::size_t limit,
+                                          std::vector<StreamMessage>& into) const {
   const auto info = stream_info(stream);
   if (!info) return info.error();
   const Json* state = *info ? (*info)->member("state") : nullptr;
@@ -508,30 +513,33 @@ Result<bool> Jet::leader_page(const std::string& stream, const std::string& filt
   return true;
 }
 
-Result<std::optional<Kept>> Jet::last(const std::string& stream, const std::string& subject) const {
+Result<std::optional<StreamMessage>> JetStreamClient::last(const std::string& stream,
+                                                           const std::string& subject) const {
   return std::move(last(stream, std::span(&subject, 1)).front());
 }
 
-std::vector<Result<std::optional<Kept>>> Jet::last(const std::string& stream,
-                                                   std::span<const std::string> subjects) const {
+std::vector<Result<std::optional<StreamMessage>>> JetStreamClient::last(
+    const std::string& stream, std::span<const std::string> subjects) const {
   std::vector<Outgoing> questions;
   questions.reserve(subjects.size());
   for (const std::string& subject : subjects) questions.push_back(last_question(stream, subject));
-  std::vector<Result<std::optional<Kept>>> found;
+  std::vector<Result<std::optional<StreamMessage>>> found;
   found.reserve(subjects.size());
   for (Result<Response>& response : call(questions)) found.push_back(kept_of(std::move(response)));
   return found;
 }
 
-Exchange::Asked Jet::ask_directly(const std::string& stream, std::string question) const {
+RequestMux::Asked JetStreamClient::ask_directly(const std::string& stream,
+                                                std::string question) const {
   return exchange_.begin_many(api("DIRECT.GET." + stream, std::move(question)), patience_);
 }
 
 // Answers how many more there are.
-Result<std::uint64_t> Jet::read_directly(Exchange::Asked asked, std::vector<Kept>& into) const {
-  Exchange::Answer answer = exchange_.end_many(std::move(asked));
+Result<std::uint64_t> JetStreamClient::read_directly(RequestMux::Asked asked,
+                                                     std::vector<StreamMessage>& into) const {
+  RequestMux::Answer answer = exchange_.end_many(std::move(asked));
   if (!answer.denied.empty()) return not_permitted(answer.denied);
-  if (answer.kind != Exchange::Answer::Kind::answered) return unavailable("did not answer");
+  if (answer.kind != RequestMux::Answer::Kind::answered) return unavailable("did not answer");
   if (answer.status == 404) return std::uint64_t{0};
   if (answer.status != 204)
     return unavailable("refused to read a page (" + std::to_string(answer.status) + ")");
@@ -546,8 +554,9 @@ Result<std::uint64_t> Jet::read_directly(Exchange::Asked asked, std::vector<Kept
   return more;
 }
 
-Result<bool> Jet::page(const std::string& stream, const std::string& filter, std::uint64_t from,
-                       std::size_t limit, std::vector<Kept>& into) const {
+Result<bool> JetStreamClient::page(const std::string& stream, const std::string& filter,
+                                   std::uint64_t from, std::size_t limit,
+                                   std::vector<StreamMessage>& into) const {
   if (limit == 1) {
     auto next = kept_of(call("STREAM.MSG.GET." + stream,
                              "{\"seq\":" + std::to_string(std::max<std::uint64_t>(from, 1)) +
@@ -559,33 +568,35 @@ Result<bool> Jet::page(const std::string& stream, const std::string& filter, std
   return end_page(begin_page(stream, filter, from, limit), into);
 }
 
-Exchange::Asked Jet::begin_page(const std::string& stream, const std::string& filter,
-                                std::uint64_t from, std::size_t limit) const {
+RequestMux::Asked JetStreamClient::begin_page(const std::string& stream, const std::string& filter,
+                                              std::uint64_t from, std::size_t limit) const {
   return ask_directly(stream, page_question(filter, from, limit));
 }
 
-Result<bool> Jet::end_page(Exchange::Asked asked, std::vector<Kept>& into) const {
+Result<bool> JetStreamClient::end_page(RequestMux::Asked asked,
+                                       std::vector<StreamMessage>& into) const {
   const auto more = read_directly(std::move(asked), into);
   if (!more) return more.error();
   return *more > 0;
 }
 
-Result<void> Jet::each(const std::string& stream, const std::string& filter, std::uint64_t from,
-                       std::uint64_t up_to, const std::function<Result<void>(Kept)>& seen) const {
+Result<void> JetStreamClient::each(const std::string& stream, const std::string& filter,
+                                   std::uint64_t from, std::uint64_t up_to,
+                                   const std::function<Result<void>(StreamMessage)>& seen) const {
   if (from > up_to) return {};
   const auto begin = [&] {
     const std::uint64_t most = std::min<std::uint64_t>(up_to - from, kLargePage - 1) + 1;
     return begin_page(stream, filter, from, most);
   };
-  std::optional<Exchange::Asked> asked = begin();
+  std::optional<RequestMux::Asked> asked = begin();
   while (asked) {
-    std::vector<Kept> found;
+    std::vector<StreamMessage> found;
     const auto more = end_page(std::move(*asked), found);
     asked.reset();
     if (!more) return more.error();
     if (!found.empty()) from = found.back().sequence + 1;
     if (*more && !found.empty() && from <= up_to) asked.emplace(begin());
-    for (Kept& each : found) {
+    for (StreamMessage& each : found) {
       if (each.sequence > up_to) return {};
       if (auto done = seen(std::move(each)); !done) return done;
     }
@@ -593,17 +604,17 @@ Result<void> Jet::each(const std::string& stream, const std::string& filter, std
   return {};
 }
 
-Result<std::uint64_t> Jet::count(const std::string& stream, const std::string& filter,
-                                 std::uint64_t from) const {
-  std::vector<Kept> first;
+Result<std::uint64_t> JetStreamClient::count(const std::string& stream, const std::string& filter,
+                                             std::uint64_t from) const {
+  std::vector<StreamMessage> first;
   const auto more = read_directly(ask_directly(stream, page_question(filter, from, 1)), first);
   if (!more) return more.error();
   return *more + first.size();
 }
 
-Result<std::map<std::string, Kept>> Jet::last_of_each(const std::string& stream,
-                                                      std::span<const std::string> subjects) const {
-  std::map<std::string, Kept> found;
+Result<std::map<std::string, StreamMessage>> JetStreamClient::last_of_each(
+    const std::string& stream, std::span<const std::string> subjects) const {
+  std::map<std::string, StreamMessage> found;
   if (subjects.size() <= kFew) {
     for (auto& kept : last(stream, subjects)) {
       if (!kept) return kept.error();
@@ -618,10 +629,10 @@ Result<std::map<std::string, Kept>> Jet::last_of_each(const std::string& stream,
     std::string list;
     for (std::size_t n = 0; next < subjects.size() && n < kMostSubjects && list.size() < room; ++n)
       list += (list.empty() ? "" : ",") + quoted(subjects[next++]);
-    std::vector<Kept> some;
+    std::vector<StreamMessage> some;
     const auto read = read_directly(ask_directly(stream, "{\"multi_last\":[" + list + "]}"), some);
     if (!read) return read.error();
-    for (Kept& each : some) {
+    for (StreamMessage& each : some) {
       std::string subject = each.subject;
       found.insert_or_assign(std::move(subject), std::move(each));
     }
@@ -629,9 +640,10 @@ Result<std::map<std::string, Kept>> Jet::last_of_each(const std::string& stream,
   return found;
 }
 
-Result<std::vector<Kept>> Jet::all(const std::string& stream, const std::string& filter) const {
-  std::vector<Kept> found;
-  const auto read = each(stream, filter, 1, kToTheEnd, [&](Kept kept) -> Result<void> {
+Result<std::vector<StreamMessage>> JetStreamClient::all(const std::string& stream,
+                                                        const std::string& filter) const {
+  std::vector<StreamMessage> found;
+  const auto read = each(stream, filter, 1, kToTheEnd, [&](StreamMessage kept) -> Result<void> {
     found.push_back(std::move(kept));
     return {};
   });
@@ -639,12 +651,12 @@ Result<std::vector<Kept>> Jet::all(const std::string& stream, const std::string&
   return found;
 }
 
-std::vector<Published> Jet::publish(std::span<const Outgoing> messages) const {
+std::vector<Published> JetStreamClient::publish(std::span<const Outgoing> messages) const {
   std::vector<Published> published;
   published.reserve(messages.size());
-  for (Exchange::Answer& answer : ask(messages)) {
+  for (RequestMux::Answer& answer : ask(messages)) {
     const std::size_t size = size_of(messages[published.size()]);
-    if (answer.kind == Exchange::Answer::Kind::unsent && size > exchange_.max_payload())
+    if (answer.kind == RequestMux::Answer::Kind::unsent && size > exchange_.max_payload())
       published.push_back(too_large(size, exchange_.max_payload()));
     else
       published.push_back(published_from(std::move(answer)));
@@ -653,12 +665,13 @@ std::vector<Published> Jet::publish(std::span<const Outgoing> messages) const {
   return published;
 }
 
-Published Jet::publish_together(std::vector<Outgoing> messages) const {
+Published JetStreamClient::publish_together(std::vector<Outgoing> messages) const {
   return std::move(publish_together(std::move(messages), {}, {}).published.front());
 }
 
-Jet::Burst Jet::publish_together(std::vector<Outgoing> messages, const std::string& stream,
-                                 std::span<const std::string> subjects) const {
+JetStreamClient::Burst JetStreamClient::publish_together(
+    std::vector<Outgoing> messages, const std::string& stream,
+    std::span<const std::string> subjects) const {
   static std::atomic<std::uint64_t> last{std::random_device{}()};
   const std::string id = exchange_.name() + "-" + std::to_string(++last);
   for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -671,7 +684,7 @@ Jet::Burst Jet::publish_together(std::vector<Outgoing> messages, const std::stri
   questions.push_back(std::move(messages.back()));
   messages.pop_back();
   Burst burst;
-  for (Exchange::Answer& answer : exchange_.ask(messages, questions, patience_))
+  for (RequestMux::Answer& answer : exchange_.ask(messages, questions, patience_))
     if (burst.last.size() < subjects.size())
       burst.last.push_back(kept_of(response_of(std::move(answer))));
     else
@@ -679,14 +692,15 @@ Jet::Burst Jet::publish_together(std::vector<Outgoing> messages, const std::stri
   return burst;
 }
 
-Jet::Burst Jet::publish(std::span<const Outgoing> messages, const std::string& stream,
-                        std::span<const std::string> subjects) const {
+JetStreamClient::Burst JetStreamClient::publish(std::span<const Outgoing> messages,
+                                                const std::string& stream,
+                                                std::span<const std::string> subjects) const {
   std::vector<Outgoing> questions;
   questions.reserve(subjects.size() + messages.size());
   for (const std::string& subject : subjects) questions.push_back(last_question(stream, subject));
   questions.insert(questions.end(), messages.begin(), messages.end());
   Burst burst;
-  for (Exchange::Answer& answer : ask(questions))
+  for (RequestMux::Answer& answer : ask(questions))
     if (burst.last.size() < subjects.size())
       burst.last.push_back(kept_of(response_of(std::move(answer))));
     else
@@ -695,25 +709,25 @@ Jet::Burst Jet::publish(std::span<const Outgoing> messages, const std::string& s
   return burst;
 }
 
-Published Jet::publish(const Outgoing& message) const {
+Published JetStreamClient::publish(const Outgoing& message) const {
   return std::move(publish(std::span(&message, 1)).front());
 }
 
-Result<bool> Jet::remove(const std::string& stream, std::uint64_t sequence) const {
+Result<bool> JetStreamClient::remove(const std::string& stream, std::uint64_t sequence) const {
   const auto removed = remove(stream, std::span(&sequence, 1));
   if (!removed) return removed.error();
   return *removed == 1;
 }
 
-Result<std::uint64_t> Jet::remove(const std::string& stream,
-                                  std::span<const std::uint64_t> sequences) const {
+Result<std::uint64_t> JetStreamClient::remove(const std::string& stream,
+                                              std::span<const std::uint64_t> sequences) const {
   const auto removed = remove_each(stream, sequences);
   if (!removed) return removed.error();
   return static_cast<std::uint64_t>(std::count(removed->begin(), removed->end(), true));
 }
 
-Result<std::vector<bool>> Jet::remove_each(const std::string& stream,
-                                           std::span<const std::uint64_t> sequences) const {
+Result<std::vector<bool>> JetStreamClient::remove_each(
+    const std::string& stream, std::span<const std::uint64_t> sequences) const {
   std::vector<Outgoing> questions;
   for (const std::uint64_t sequence : sequences)
     questions.push_back(api("STREAM.MSG.DELETE." + stream,
@@ -730,11 +744,12 @@ Result<std::vector<bool>> Jet::remove_each(const std::string& stream,
   return removed;
 }
 
-Result<void> Jet::purge(const std::string& stream, const std::string& filter) const {
+Result<void> JetStreamClient::purge(const std::string& stream, const std::string& filter) const {
   return purge(stream, std::span(&filter, 1));
 }
 
-Result<void> Jet::purge(const std::string& stream, std::span<const std::string> filters) const {
+Result<void> JetStreamClient::purge(const std::string& stream,
+                                    std::span<const std::string> filters) const {
   std::vector<Outgoing> questions;
   for (const std::string& filter : filters)
     questions.push_back(api("STREAM.PURGE." + stream, "{\"filter\":" + quoted(filter) + "}"));

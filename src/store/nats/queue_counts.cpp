@@ -1,17 +1,17 @@
-#include "store/nats/tally.h"
+#include "store/nats/queue_counts.h"
 
 namespace once::store::nats {
 
-bool Tally::Cell::counted_alone() const {
+bool QueueCounts::Cell::counted_alone() const {
   return standing() != kNone && !owes() && core::over(static_cast<State>(standing()));
 }
 
-Tally::Cell& Tally::cell(Sequence sequence) {
+QueueCounts::Cell& QueueCounts::cell(Sequence sequence) {
   if (cells_.size() <= sequence.value) cells_.resize(sequence.value + 1 + sequence.value / 8);
   return cells_[sequence.value];
 }
 
-void Tally::take_out(Sequence sequence, const Cell& cell) {
+void QueueCounts::take_out(Sequence sequence, const Cell& cell) {
   if (!cell.counts()) return;
   owing_ -= cell.owes() ? 1 : 0;
   if (cell.counted_alone())
@@ -20,7 +20,7 @@ void Tally::take_out(Sequence sequence, const Cell& cell) {
     open_.erase(sequence);
 }
 
-void Tally::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTime due) {
+void QueueCounts::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTime due) {
   if (!cell.counts()) return;
   const bool recorded = cell.standing() != kNone;
   const State state = recorded ? static_cast<State>(cell.standing()) : State::waiting;
@@ -31,7 +31,7 @@ void Tally::put_in(Sequence sequence, const Cell& cell, StoreTime since, StoreTi
     open_[sequence] = {state, recorded, cell.entry == 1, since, due, cell.owes()};
 }
 
-void Tally::see_entry(Sequence sequence, bool whole, StoreTime not_before) {
+void QueueCounts::see_entry(Sequence sequence, bool whole, StoreTime not_before) {
   Cell& there = cell(sequence);
   const auto listed = open_.find(sequence);
   Open before{.since = not_before, .due = not_before};
@@ -44,7 +44,8 @@ void Tally::see_entry(Sequence sequence, bool whole, StoreTime not_before) {
   put_in(sequence, there, before.since, before.due);
 }
 
-void Tally::see_record(Place place, Sequence sequence, const Record& record, StoreTime stamp) {
+void QueueCounts::see_record(Place place, Sequence sequence, const Record& record,
+                             StoreTime stamp) {
   Cell& there = cell(sequence);
   std::uint8_t& state = place == Place::own ? there.own : there.key;
   const bool stands = place == Place::own || there.own == kNone;
@@ -64,7 +65,7 @@ void Tally::see_record(Place place, Sequence sequence, const Record& record, Sto
     early_[sequence] = {.since = stamp, .due = due};
 }
 
-void Tally::drop_records(Sequence sequence) {
+void QueueCounts::drop_records(Sequence sequence) {
   Cell& there = cell(sequence);
   take_out(sequence, there);
   records_ -= (there.key != kNone ? 1U : 0U) + (there.own != kNone ? 1U : 0U);
@@ -73,7 +74,7 @@ void Tally::drop_records(Sequence sequence) {
   put_in(sequence, there, {}, {});
 }
 
-bool Tally::has_state(Sequence sequence, State state) const {
+bool QueueCounts::has_state(Sequence sequence, State state) const {
   if (sequence.value >= cells_.size()) return false;
   const Cell& there = cells_[sequence.value];
   if (!there.counts()) return false;
@@ -81,7 +82,7 @@ bool Tally::has_state(Sequence sequence, State state) const {
   return state == State::waiting || state == State::scheduled;
 }
 
-std::optional<Sequence> Tally::next(State state, Sequence after) const {
+std::optional<Sequence> QueueCounts::next(State state, Sequence after) const {
   for (std::uint64_t i = after.value + 1; i < cells_.size(); ++i)
     if (has_state({i}, state)) return Sequence{i};
   return std::nullopt;
