@@ -67,7 +67,7 @@ struct Totals {
 };
 
 struct AuditLine {
-  Time period{};        // start of the period, UTC; a task counts when it was published
+  Time period{};        // start of the period, UTC; a task counts in the period of its publish
   std::string queue{};  // empty for tasks that no queue matches
   Totals totals{};
   bool own = false;  // true for an internal queue; its duplicates saved no user any work

@@ -33,7 +33,7 @@ struct WorkerMetrics {
 
 struct PublisherMetrics {
   std::uint64_t accepted{};
-  std::uint64_t duplicates{};  // the log already had the task; it returned that receipt
+  std::uint64_t duplicates{};  // the log already had the task
   std::uint64_t conflicts{};   // refused; the log has the id with other content
 };
 

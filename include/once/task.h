@@ -92,16 +92,16 @@ enum class KeyFormat {
 std::string_view to_string(KeyFormat format);
 std::optional<KeyFormat> key_format_from(std::string_view name);
 
-// A named, durable subscription of a topic filter. As in NATS, `*` matches one token and `>` matches
-// the rest.
+// A named, durable subscription of a topic filter. As in NATS, `*` matches one token and `>`
+// matches the rest.
 struct Queue {
   std::string name{};
   std::string topic{};
   std::string key{};  // a template such as `{order.id}:{$topic}`; if empty, the task id
   KeyFormat key_format = KeyFormat::plain;  // of the template
-  Duration lease{30'000};                   // renewed after a third of its length
+  Duration lease{30'000};                   // renewed after a third while a handler runs
   Duration timeout{};                       // of one attempt; zero means no timeout
-  int attempts{};                           // zero means one more than backoff.size()
+  int attempts{};                           // zero means one more than the backoff values
   std::vector<Duration> backoff{};          // empty means 30 s, 2 m, 5 m; last repeats
   InDoubt in_doubt = InDoubt::retry;
   SameKey same_key = SameKey::duplicate;

@@ -16,8 +16,8 @@ namespace once::inline v1 {
 // Only one thread may use a yardstick. Any thread may call clear().
 class Yardstick {
  public:
-  // Creates the yardstick's own tables or streams in the store that the URL names. They are
-  // separate from the zone. open() also removes the leftovers of an earlier yardstick.
+  // Creates the yardstick's own file or streams next to the zone that the URL names. open() also
+  // removes the leftovers of an earlier yardstick.
   // Returns invalid_input if the URL's store has no yardstick.
   static Result<std::unique_ptr<Yardstick>> open(std::string_view url, OpenOptions options = {});
   virtual ~Yardstick() = default;
