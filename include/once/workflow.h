@@ -1,4 +1,4 @@
-// Builds a workflow definition in C++. It is the same definition that `once flow add` takes as JSON.
+// Builds a workflow definition in C++. `once flow add` takes the same definition as JSON.
 // A step is a task, a sleep, a signal or an approval. Steps can depend on each other.
 // docs/workflows.md explains each field.
 //
@@ -53,7 +53,7 @@ enum class RunPhase : std::uint8_t { running, waiting, completed, failed, cancel
 std::string_view to_string(RunPhase phase);
 std::optional<RunPhase> run_phase_from(std::string_view name);
 
-// The input of a step. It is the value at one dot path, or an object with values from several paths.
+// The input of a step: the value at one dot path, or an object with values from several paths.
 // Paths start with `input`, `steps.ID`, `errors.ID` or `run`.
 class Input {
  public:
