@@ -100,7 +100,7 @@ struct Audit {
 struct AuditOptions {
   enum class Period { hour, day, month, all };
   Period by = Period::day;
-  std::string queue{};                              // empty: every queue and the unrouted tasks
+  std::string queue{};                              // empty means every queue and unrouted tasks
   std::optional<Time> since{};                      // starts with the period that contains it
   std::size_t discrepancies = 1000;                 // lists at most this many
   bool deep = false;                                // verify every digest and every index

@@ -28,7 +28,7 @@ struct Finding {
 };
 
 struct DoctorOptions {
-  std::string queue{};  // empty: every queue
+  std::string queue{};  // empty means every queue
   bool deep = false;    // also runs checks that read the whole store
   // Monitoring URLs of NATS servers, such as `http://localhost:8222`. The doctor asks them for
   // values that an ordinary connection cannot read.

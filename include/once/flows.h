@@ -1,8 +1,8 @@
 // The workflows of a zone: definitions, runs, and the runner that drives the runs.
 // A definition lists the steps and the dependencies of each step. Write it with workflow.h, or as
 // the JSON that `once flow add` takes. A run executes a definition once for one input.
-// Each run has an idempotency key that comes from its input. Repeated starts with the same key
-// give one run. See docs/workflows.md.
+// The input gives a run its idempotency key. Repeated starts with the same key give one run.
+// See docs/workflows.md.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +67,8 @@ struct RunFilter {
   std::string workflow{};   // empty means every workflow
   std::uint32_t version{};  // zero means every version
   // A key as in RunInfo; nullopt means every key. With a workflow, the filter finds the one run
-  // that has the key or had it last, and costs one read. Without a workflow, the filter finds
-  // every run that had the key, in all workflows.
+  // that has the key or had it last. This search costs one read. Without a workflow, the filter
+  // finds every run that had the key, in all workflows.
   std::optional<std::string> key{};
   std::optional<RunPhase> state{};  // nullopt means every state
   std::optional<Time> since{};      // started at this time or later
@@ -158,7 +158,7 @@ struct RunnerOptions {
 };
 
 // Drives the runs of a zone. Any number of runners may run, in any number of processes.
-// A runner may be killed at any time. One of the others then handles its events to the end.
+// Exactly one runner handles each event of a run to its end. A runner may be killed at any time.
 // Only one thread may drive a runner. A runner keeps its zone open.
 class WorkflowRunner {
  public:
@@ -171,7 +171,7 @@ class WorkflowRunner {
   Result<void> run_until_empty(std::stop_token stop = {});
   // Handles at most one event on this thread. Returns false if no event was ready. Never waits.
   Result<bool> run_one();
-  // Ends run() without waiting for the current events. Other runners handle those events again.
+  // Ends run() without waiting for the current events. Other runners then handle those events.
   // Any thread may call.
   void interrupt();
   WorkerMetrics metrics() const;  // its tasks are events; any thread may call
@@ -200,8 +200,8 @@ class Flows {
   // A later add() of the same version restores the version.
   Result<void> remove(std::string_view name, std::uint32_t version);
   Result<std::vector<FlowInfo>> list() const;
-  Result<FlowView> definition(std::string_view name,
-                              std::uint32_t version = 0) const;  // 0 is the newest
+  // If `version` is 0, returns the newest version.
+  Result<FlowView> definition(std::string_view name, std::uint32_t version = 0) const;
 
   // Returns the run for the key of this input. If no run has the key, start() creates a new run.
   // Returns conflicting_duplicate if a run has the key with another input. Conflict::id then

@@ -1,5 +1,5 @@
-// The basic types of Once: a task and its body, the receipt for a publisher, and the queue that
-// delivers tasks to workers. All types here are plain values that are safe to copy and move.
+// The basic types of Once: a task, its body, the receipt for a publisher, and the queue.
+// All types here are plain values that are safe to copy and move.
 #pragma once
 
 #include <chrono>

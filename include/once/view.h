@@ -1,5 +1,5 @@
 // The values behind `once status`, `list`, `inspect`, `log` and `retention`.
-// Each value is a copy. It describes the zone at one moment.
+// Each value is a read-only copy that describes the zone at one moment.
 #pragma once
 
 #include <cstdint>
@@ -91,7 +91,7 @@ struct StepView {
   std::optional<Time> ended_at{};
   std::optional<Body> result{};  // set if the step is done
   bool result_cut{};             // an older Once kept only the first MiB of the result
-  int failed{};                  // the last attempt in which the step failed; zero if none
+  int failed{};                  // the last attempt in which the step failed, or zero
   std::string error{};           // the error of attempt `failed`
 };
 

@@ -251,9 +251,9 @@ struct ProgramRun {
 // the program's standard output. The exit status is the verdict.
 struct Program {
   std::vector<std::string> command{};
-  // For queues with InDoubt::probe. `/bin/sh -c` runs the probe with the same environment and input.
-  // Exit 0 means that the attempt happened; the probe writes its result. Exit 1 means that the
-  // attempt did not happen. After any other exit, the task is held in doubt.
+  // For queues with InDoubt::probe. The worker runs the probe with `/bin/sh -c` and the same
+  // environment and input. Exit 0 means that the attempt happened; the probe writes its result.
+  // Exit 1 means that the attempt did not happen. After any other exit, the task is held in doubt.
   std::string probe{};
   Duration grace{10'000};  // time between SIGTERM and SIGKILL
   std::string guard{};     // an executable that calls guard_main()

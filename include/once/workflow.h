@@ -45,7 +45,7 @@ struct RateLimit {
 };
 
 // The status of a step in a run. A pending step waits for other steps. An active step has started.
-// A skipped or unreached step does not run.
+// A completed or failed step has ended. A skipped or unreached step does not run.
 enum class StepStatus : std::uint8_t { pending, active, completed, failed, skipped, unreached };
 std::string_view to_string(StepStatus status);
 // The state of a run. A waiting run waits for a time, a signal or a person.
@@ -62,8 +62,7 @@ class Input {
 
   // Adds a member. Call these only on an object().
   Input& with(std::string name, std::string dot_path);
-  Input& with(std::string name, std::string dot_path,
-              Body otherwise);  // default if the path is missing
+  Input& with(std::string name, std::string dot_path, Body otherwise);  // if the path is missing
   Input& with_value(std::string name, Body json);
 
  private:

@@ -49,7 +49,7 @@ struct NatsLogin {
 
 struct OpenOptions {
   bool create = true;              // if false, a missing database is not_found
-  std::shared_ptr<Clock> clock{};  // null means the machine's clock
+  std::shared_ptr<Clock> clock{};  // null means the machine's; shared with the caller
   NatsLogin nats{};                // for a store on a NATS server
   // If true, open() also accepts a zone whose settings could lose tasks. doctor() needs this.
   // No new work starts in such a zone.
@@ -84,8 +84,8 @@ class Zone {
   // later runs them again.
   Result<void> remove_queue(std::string_view name, bool force = false);
 
-  // A receipt means that the task is on disk. If an error has in_doubt set, the task may be on disk.
-  // The caller should then publish again with the same id.
+  // A receipt means that the task is on disk. If an error has in_doubt set, the task may be on
+  // disk. The caller should then publish again with the same id.
   Result<Receipt> publish(Task task);
   // Returns one result per task, in order. A bad task does not fail the others.
   std::vector<Result<Receipt>> publish_batch(std::vector<Task> tasks);
@@ -111,8 +111,8 @@ class Zone {
                              Body result, const By& by);
   // Gives up a dead or in-doubt task. The task becomes cancelled.
   Result<void> drop(std::string_view id, std::string_view queue, const By& by);
-  // Cancels an unsettled or in-doubt task. If the task is running, cancel() asks its handler to stop
-  // and returns State::running. The task then becomes cancelled, unless the handler completes it.
+  // Cancels an unsettled or in-doubt task. If the task is running, cancel() asks its handler to
+  // stop and returns State::running. The task becomes cancelled unless the handler completes it.
   Result<State> cancel(std::string_view id, std::string_view queue, const By& by);
 
   // For loops that get their work from another system. The queue must have `ledger` set. See
@@ -131,7 +131,8 @@ class Zone {
   Result<std::vector<ListItem>> list(const ListFilter& filter,
                                      const ListItem* after = nullptr) const;
   Result<TaskView> inspect(std::string_view id) const;
-  // Returns at most `limit` entries after a sequence, in order. An empty `topic` matches every topic.
+  // Returns at most `limit` entries after a sequence, in order. If `topic` is empty, every topic
+  // matches.
   Result<std::vector<LogEntry>> log(std::uint64_t after, std::size_t limit,
                                     std::string_view topic = {}) const;
   // Reads the whole zone, one page at a time. The memory use does not grow with the log.
