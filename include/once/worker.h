@@ -268,7 +268,7 @@ struct Program {
 };
 
 // The main function of the guard, a small process between a worker and its program.
-// The guard ends the program if the worker dies or sends nothing for a lease. The guard then ends
+// The guard ends the program if the worker dies or is silent for half a lease. The guard then ends
 // the program's whole process group, and processes that left the group.
 // The executable in Program::guard must call guard_main() first in main() if argv[1] is "--guard".
 // The executable passes its own arguments and returns the result of guard_main().
