@@ -1,6 +1,7 @@
-// The reconciliation behind `once audit`: log, ledger and deliveries, per period and queue. Every task
-// is counted in exactly one state, every re-run has a reason, and what cannot be explained is listed.
-// What retention took is still counted, from totals that were kept when it went.
+// The values behind `once audit`, which compares log, ledger and deliveries per period and queue.
+// The audit counts every task in exactly one state and gives every rerun a reason.
+// It lists every discrepancy that it cannot explain.
+// Retention saves totals before it deletes tasks, so the audit still counts the deleted tasks.
 #pragma once
 
 #include <array>
@@ -15,14 +16,14 @@
 
 namespace once::inline v1 {
 
-// Durations by upper bound, for latencies.
+// Counts latencies in buckets. Each bound is the inclusive upper bound of its bucket.
 struct Histogram {
   static constexpr std::array<Duration, 15> kBounds{
       Duration{1},       Duration{5},         Duration{10},       Duration{50},
       Duration{100},     Duration{500},       Duration{1'000},    Duration{5'000},
       Duration{10'000},  Duration{30'000},    Duration{60'000},   Duration{300'000},
       Duration{600'000}, Duration{1'800'000}, Duration{3'600'000}};
-  std::array<std::uint64_t, kBounds.size() + 1> counts{};  // the last: longer than all bounds
+  std::array<std::uint64_t, kBounds.size() + 1> counts{};  // the last bucket is above all bounds
   Duration sum{};
 
   void add(Duration took);
@@ -31,16 +32,16 @@ struct Histogram {
   friend bool operator==(const Histogram&, const Histogram&) = default;
 };
 
-// Why a task was run again.
+// Why a worker ran a task again.
 enum class Rerun {
-  failed,       // the handler said that it did not finish
-  lost,         // its worker died, or let its lease go by
-  timed_out,    // the queue's timeout ended it
-  unknown,      // nobody could say whether it happened
-  interrupted,  // its worker was stopped
-  asked,        // a person wanted it
-  older,        // the record no longer holds the attempt before it
-  unexplained,  // nothing in the record says why
+  failed,       // the handler reported a failure
+  lost,         // the worker died, or its lease expired
+  timed_out,    // the attempt exceeded the queue's timeout
+  unknown,      // the handler could not tell whether the effect happened
+  interrupted,  // the worker was stopped
+  asked,        // a person retried the task
+  older,        // the record no longer contains the previous attempt
+  unexplained,  // the record contains no reason
 };
 std::string_view to_string(Rerun why);
 
@@ -48,14 +49,14 @@ struct Totals {
   static constexpr std::size_t kStates = 9;
   static constexpr std::size_t kReruns = 8;
   std::uint64_t published{};                    // tasks of the queue
-  std::array<std::uint64_t, kStates> states{};  // by State; they sum to `published`
-  std::uint64_t duplicates_at_append{};         // publishes answered with a task that was there
-  std::uint64_t duplicates_by_ledger{};  // tasks whose key was there, with this content or another
-  std::uint64_t attempts{};              // that began to run
+  std::array<std::uint64_t, kStates> states{};  // by State; the sum is `published`
+  std::uint64_t duplicates_at_append{};         // publishes whose id was already in the log
+  std::uint64_t duplicates_by_ledger{};  // tasks whose key another task had, with any content
+  std::uint64_t attempts{};              // attempts that started
   std::array<std::uint64_t, kReruns> reruns{};  // by Rerun
   std::uint64_t completed_twice{};
   Histogram to_start{};   // from publish (or not-before) to the first start
-  Histogram to_record{};  // the same, to the recorded completion
+  Histogram to_record{};  // from publish (or not-before) to the recorded completion
 
   std::uint64_t in(State state) const { return states[static_cast<std::size_t>(state)]; }
   std::uint64_t rerun(Rerun why) const { return reruns[static_cast<std::size_t>(why)]; }
@@ -66,44 +67,44 @@ struct Totals {
 };
 
 struct AuditLine {
-  Time period{};        // its beginning, UTC; tasks belong to the period they were published in
-  std::string queue{};  // empty: tasks that no queue matches
+  Time period{};        // start of the period, UTC; a task counts in the period of its publish
+  std::string queue{};  // empty for tasks that no queue matches
   Totals totals{};
-  bool own = false;  // a queue of Once's own: what it spared is no work of anybody's
+  bool own = false;  // true for an internal queue; its duplicates saved no user any work
 };
 
-// What nothing explains.
+// A contradiction that the audit cannot explain.
 struct Discrepancy {
   enum class Kind {
-    missing,       // a sequence was given out, and its task is gone though nobody forgot it
-    overlooked,    // done with in the feed, and not in the ledger
-    stray,         // in the ledger, and not in the log
-    inconsistent,  // a record that contradicts itself
-    damaged        // a counter, an index, a column or a digest that contradicts what it is about
+    missing,       // the log lost a task that retention did not delete
+    overlooked,    // the delivery is acknowledged, but the ledger has no outcome
+    stray,         // the ledger has a record, but the log has no task
+    inconsistent,  // the record contradicts itself
+    damaged        // a counter, index, column or digest contradicts its data
   };
   Kind kind{};
   std::string queue{};
-  std::uint64_t sequence{};  // zero: none
-  std::string task{};        // its id or key, where it is known
-  std::string what{};        // for a person
-  std::string harm{};        // damaged: what can come of it
+  std::uint64_t sequence{};  // zero if the discrepancy has no sequence
+  std::string task{};        // its id or key; empty if unknown
+  std::string what{};        // a description for people
+  std::string harm{};        // what the damage can cause; only for Kind::damaged
 };
 std::string_view to_string(Discrepancy::Kind kind);
 
 struct Audit {
-  std::vector<AuditLine> lines{};  // by period, then queue; none for a period without tasks
+  std::vector<AuditLine> lines{};  // by period, then queue; an empty period has no line
   std::vector<Discrepancy> discrepancies{};
-  std::uint64_t unlisted{};  // discrepancies beyond those
+  std::uint64_t unlisted{};  // how many more discrepancies were found
 };
 
 struct AuditOptions {
   enum class Period { hour, day, month, all };
   Period by = Period::day;
-  std::string queue{};                              // empty: every queue, and what is unrouted
-  std::optional<Time> since{};                      // periods from the one of this moment on
-  std::size_t discrepancies = 1000;                 // listed at most
+  std::string queue{};                              // empty means every queue and unrouted tasks
+  std::optional<Time> since{};                      // starts with the period that contains it
+  std::size_t discrepancies = 1000;                 // lists at most this many
   bool deep = false;                                // verify every digest and every index
-  std::function<void(double fraction)> progress{};  // now and then
+  std::function<void(double fraction)> progress{};  // called from time to time
 };
 
 }  // namespace once::inline v1

@@ -1,5 +1,5 @@
-// What could lose or repeat a task in a zone, as far as it can be seen: the values behind `once
-// doctor`. docs/doctor.md lists every finding.
+// The values behind `once doctor`, which looks for conditions that could lose or repeat a task.
+// The doctor reports only conditions that it can see. docs/doctor.md lists every finding.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace once::inline v1 {
 
-// Worst first.
+// In order from worst to least.
 enum class Severity {
-  hazard,   // it loses or repeats tasks, or will when something ordinary happens
-  warning,  // it may, or something stands still; somebody should look
-  unknown,  // what matters cannot be seen from here; `fix` says how to find out
-  note,     // good to know, nothing to do
+  hazard,   // loses or repeats tasks now, or will after an ordinary event
+  warning,  // may lose or repeat tasks, or work has stopped; a person should look
+  unknown,  // the doctor cannot check this; `fix` says how to find out
+  note,     // for information; no action is needed
 };
 std::string_view to_string(Severity severity);
 
@@ -23,27 +23,27 @@ struct Finding {
   Severity severity = Severity::note;
   std::string about{};  // the queue, stream, server or file
   std::string what{};
-  std::string harm{};  // how it can lose or repeat a task
+  std::string harm{};  // how the condition can lose or repeat a task
   std::string fix{};
 };
 
 struct DoctorOptions {
-  std::string queue{};  // empty: every queue
-  bool deep = false;    // also what reads the whole store
-  // Where NATS servers are monitored, such as `http://localhost:8222`; what is not visible over an
-  // ordinary connection is asked there.
+  std::string queue{};  // empty means every queue
+  bool deep = false;    // also runs checks that read the whole store
+  // Monitoring URLs of NATS servers, such as `http://localhost:8222`. The doctor asks them for
+  // values that an ordinary connection cannot read.
   std::vector<std::string> monitors{};
 };
 
 struct Diagnosis {
   std::vector<Finding> findings{};     // worst first
-  std::vector<std::string> checked{};  // what was looked at, a line each
+  std::vector<std::string> checked{};  // one line per check that ran
 };
 
-// Hazards and warnings.
+// Returns how many findings are hazards or warnings.
 std::size_t serious(const Diagnosis& diagnosis);
 
-// What no software can see or close, in one sentence.
+// Returns one sentence about the failure window that no software can detect or close.
 std::string_view open_window();
 
 }  // namespace once::inline v1

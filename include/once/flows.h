@@ -1,7 +1,8 @@
-// Workflows of a zone: their definitions, their runs, and the runner that drives them. A definition
-// says which steps there are and what each depends on (workflow.h, or the JSON that `once flow add`
-// takes); a run is one walk through it, known by a key from its input, so that however often it is
-// started there is one. docs/workflows.md.
+// The workflows of a zone: definitions, runs, and the runner that drives the runs.
+// A definition lists the steps and the dependencies of each step. Write it with workflow.h, or as
+// the JSON that `once flow add` takes. A run executes a definition once for one input.
+// The input gives a run its idempotency key. Repeated starts with the same key give one run.
+// See docs/workflows.md.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,9 @@ namespace once::inline v1 {
 struct FlowAdded {
   std::string workflow{};
   std::uint32_t version{};
-  bool added{};  // false: this version was there, and means the same
+  bool added{};  // false if this version existed with the same meaning
   std::size_t steps{};
-  // What keeps its steps from running as yet, and what is allowed but perhaps not meant.
+  // Reasons why steps cannot run yet, and parts of the definition that may be mistakes.
   std::vector<std::string> hints{};
 };
 
@@ -32,44 +33,45 @@ struct FlowInfo {
   std::string workflow{};
   std::uint32_t version{};
   std::size_t steps{};
-  std::string idempotency_key{};  // a template; empty: the digest of the input
+  std::string idempotency_key{};  // a template; empty means the digest of the input
   KeyFormat key_format = KeyFormat::plain;
 };
 
-// A definition as it is drawn: every step comes after those it depends on.
+// A definition for display. Every step is listed after the steps that it depends on.
 struct FlowView {
   struct Step {
     std::string step{};
     std::string kind{};    // task sleep signal approval
-    std::string detail{};  // its topic, how long it sleeps, the signal's name, what is asked
+    std::string detail{};  // the topic, the length of sleep, the signal's name, or the question
     std::vector<std::string> depends_on{};
-    std::string on_failure{};  // the step that handles its failure; empty: none
+    std::string on_failure{};  // the step that handles its failure; may be empty
   };
   std::string workflow{};
   std::uint32_t version{};
   std::vector<Step> steps{};
-  std::string json{};  // canonical
+  std::string json{};  // the definition in canonical form
 };
 
 struct StartOptions {
-  std::uint32_t version{};  // zero: the newest
-  bool unique = false;      // a run of its own, whatever its key
+  std::uint32_t version{};  // zero means the newest version
+  bool unique = false;      // starts a new run and ignores the key
 };
 
 struct Started {
   std::string run{};
-  bool duplicate{};         // the run that this key had already
-  std::uint32_t version{};  // of the run
+  bool duplicate{};         // true if the key already had this run
+  std::uint32_t version{};  // the version that the run uses
 };
 
 struct RunFilter {
-  std::string workflow{};   // empty: every one
-  std::uint32_t version{};  // zero: every one
-  // As RunInfo has it; none: every one. With a workflow the run that has the key, or had it last, for
-  // one read; without one every run that had it, of whichever workflow.
+  std::string workflow{};   // empty means every workflow
+  std::uint32_t version{};  // zero means every version
+  // A key as in RunInfo; nullopt means every key. With a workflow, the filter finds the one run
+  // that has the key or had it last. This search costs one read. Without a workflow, the filter
+  // finds every run that had the key, in all workflows.
   std::optional<std::string> key{};
-  std::optional<RunPhase> state{};  // none: every one
-  std::optional<Time> since{};      // started then or later
+  std::optional<RunPhase> state{};  // nullopt means every state
+  std::optional<Time> since{};      // started at this time or later
   std::size_t limit = 100;
 };
 
@@ -77,13 +79,13 @@ struct RunInfo {
   std::string run{};
   std::string workflow{};
   std::uint32_t version{};
-  std::optional<std::string> key{};  // none: a run without one
+  std::optional<std::string> key{};  // nullopt if the run has no key
   RunPhase state{};
-  std::size_t steps_done{};  // completed, skipped
+  std::size_t steps_done{};  // steps completed or skipped
   std::size_t steps{};
   Time started_at{};
   std::optional<Time> ended_at{};
-  std::string waits_for{};  // the steps that are active
+  std::string waits_for{};  // the active steps
   std::string error{};
 };
 
@@ -91,24 +93,24 @@ struct RunStep {
   std::string step{};
   std::string kind{};  // as in FlowView
   StepStatus status{};
-  std::optional<State> task_state{};  // how its task stands; none: there is none to be seen
-  std::string why{};                  // what it waits for, or why it failed or did not run
+  std::optional<State> task_state{};  // state of its task; nullopt if no task is visible
+  std::string why{};                  // why the step waits, failed or did not run
   std::string task{};                 // the topic
-  std::string queue{};                // that replies, as far as it is known
-  int attempts{};                     // of its task
+  std::string queue{};                // the queue that replies; empty if unknown
+  int attempts{};                     // attempts of its task
   std::optional<Body> output{};
-  std::uint64_t sequence{};     // of the event that ended it
-  std::optional<Time> at{};     // when that was
-  std::optional<Time> until{};  // active: when its time is up, or its next attempt comes
+  std::uint64_t sequence{};     // of the event that ended the step
+  std::optional<Time> at{};     // the time of that event
+  std::optional<Time> until{};  // if active: its deadline, or the time of its next attempt
 };
 
 struct RunView {
   RunInfo info{};
   Body input{};
-  std::optional<Body> output{};  // completed
-  std::uint32_t round{};         // 1, and one more with each retry of the run
-  bool closed{};                 // it had failed, and was cancelled since
-  std::uint64_t sequence{};      // of the last fact that is in this
+  std::optional<Body> output{};  // set if the run completed
+  std::uint32_t round{};         // starts at 1; each retry of the run adds 1
+  bool closed{};                 // the run failed, and a person cancelled it later
+  std::uint64_t sequence{};      // of the last fact in this view
   std::vector<RunStep> steps{};
 };
 
@@ -118,45 +120,46 @@ struct RunEvent {
   std::string event{};  // started task step signal rate_retry admit retried ended
   std::string id{};
   std::string step{};
-  std::string signal{};         // its name
-  std::uint32_t n{};            // which try of the step, or round of the run
+  std::string signal{};         // the signal's name
+  std::uint32_t n{};            // the try of the step, or the round of the run
   std::string outcome{};        // completed failed cancelled timed_out
-  std::optional<Body> value{};  // input, output, the body of a signal
+  std::optional<Body> value{};  // the input, the output, or the body of a signal
   std::string error{};
-  By by{};  // retried: who said so, and why; while the log has it
+  By by{};  // if retried: the person and the reason, until the log deletes them
 };
 
-// The signal of a name that counts: the first in the log, which takes no other of that name.
+// The first signal of a name in the log. Only this signal counts; the log refuses later ones.
 struct FirstSignal {
   std::string id{};
   std::uint64_t sequence{};
   Time at{};
-  std::string by{};  // who sent it; empty: not known any more
+  std::string by{};  // the sender; empty if no longer known
 };
 
 struct SignalResult {
-  bool counts{};      // false: another signal of that name was first, and nothing was added
-  Receipt receipt{};  // counts: of this signal
+  bool counts{};      // false if another signal of that name was first; nothing was added
+  Receipt receipt{};  // the receipt of this signal; set if `counts`
   FirstSignal first{};
 };
 
 struct Approved {
-  bool approved{};           // what stands now
-  bool duplicate{};          // it stood before
-  std::string by{};          // who said so first
-  std::uint64_t sequence{};  // of that verdict
+  bool approved{};           // the verdict that is in force
+  bool duplicate{};          // true if the verdict existed before this call
+  std::string by{};          // the person who gave the verdict first
+  std::uint64_t sequence{};  // of the verdict
   Time at{};
 };
 
 struct RunnerOptions {
-  int concurrency = 64;  // events that are handled at a time
-  std::string name{};    // empty: host and process id
-  // As in WorkerOptions.
+  int concurrency = 64;  // events handled at the same time
+  std::string name{};    // empty means host and process id
+  // The same as WorkerOptions::on_store.
   std::function<void(const std::optional<Error>&)> on_store{};
 };
 
-// Drives the runs of a zone. Any number may run, in any processes, and be killed at any time: each event
-// of a run is handled to its end by one of them. One thread drives it. Keeps its zone open.
+// Drives the runs of a zone. Any number of runners may run, in any number of processes.
+// Exactly one runner handles each event of a run to its end. A runner may be killed at any time.
+// Only one thread may drive a runner. A runner keeps its zone open.
 class WorkflowRunner {
  public:
   WorkflowRunner(WorkflowRunner&&) noexcept;
@@ -164,14 +167,14 @@ class WorkflowRunner {
   ~WorkflowRunner();
 
   Result<void> run(std::stop_token stop);
-  // Returns when no run is active; steps need workers on their queues.
+  // Returns when no run is active. The steps need workers on their queues.
   Result<void> run_until_empty(std::stop_token stop = {});
-  // Handles at most one event on this thread; false: there was none. Never waits.
+  // Handles at most one event on this thread. Returns false if no event was ready. Never waits.
   Result<bool> run_one();
-  // Ends run() without waiting for the events that are being handled: others handle them again. From any
-  // thread.
+  // Ends run() without waiting for the current events. Other runners then handle those events.
+  // Any thread may call.
   void interrupt();
-  WorkerMetrics metrics() const;  // events are its tasks; any thread
+  WorkerMetrics metrics() const;  // its tasks are events; any thread may call
 
   struct Impl;
   explicit WorkflowRunner(std::unique_ptr<Impl> impl);
@@ -180,46 +183,51 @@ class WorkflowRunner {
   std::unique_ptr<Impl> impl_;
 };
 
-// Any thread may call. Keeps its zone open.
+// Any thread may call. A Flows object keeps its zone open.
 class Flows {
  public:
   Flows(Flows&&) noexcept;
   Flows& operator=(Flows&&) noexcept;
   ~Flows();
 
-  // What is wrong with a definition in itself, without any zone; nothing is added.
+  // Checks a definition without a zone. Adds nothing. The error lists every fault.
   static Result<FlowAdded> check(std::string_view json);
-  // A version, once added, never changes: another definition under it is conflicting_duplicate.
+  // Adds a definition. A version never changes after add(). Returns conflicting_duplicate if the
+  // version exists with another definition.
   Result<FlowAdded> add(std::string_view json);
   Result<FlowAdded> add(const Workflow& workflow);
-  // The workflow is not listed and not started any more. Runs that began stay as they are, and go on;
-  // added again, it is there again.
+  // Removes a version from list() and from start(). Existing runs of the version continue.
+  // A later add() of the same version restores the version.
   Result<void> remove(std::string_view name, std::uint32_t version);
   Result<std::vector<FlowInfo>> list() const;
-  Result<FlowView> definition(std::string_view name, std::uint32_t version = 0) const;  // 0: newest
+  // If `version` is 0, returns the newest version.
+  Result<FlowView> definition(std::string_view name, std::uint32_t version = 0) const;
 
-  // The run of this input's key: a new one, or the one that has it already, in which case another
-  // input is conflicting_duplicate (Conflict::id is the run that has the key). An error with in_doubt
-  // means that it may have been started: start it again.
+  // Returns the run for the key of this input. If no run has the key, start() creates a new run.
+  // Returns conflicting_duplicate if a run has the key with another input. Conflict::id then
+  // names that run. If an error has in_doubt set, the run may have started. Call start() again.
   Result<Started> start(std::string_view name, const Body& input, StartOptions options = {});
 
-  // The last started first; `after`: go on behind this one of an earlier answer.
+  // Returns the newest runs first. `after` continues a listing after this run of an earlier page.
   Result<std::vector<RunInfo>> runs(const RunFilter& filter, const RunInfo* after = nullptr) const;
-  // `at`: as it stood when the log had reached that sequence.
+  // If `at` is set, returns the run as it was when the log had reached that sequence.
   Result<RunView> show(std::string_view run, std::optional<std::uint64_t> at = {}) const;
   Result<std::vector<RunEvent>> events(std::string_view run) const;
-  // Blocks until the run has ended; Code::timed_out.
+  // Blocks until the run has ended. Returns Code::timed_out if `limit` expires first.
   Result<RunView> wait(std::string_view run, Duration limit) const;
 
-  // Idempotent by name and id: the same again is a duplicate, another body under them is
-  // conflicting_duplicate. A run that ended before the signal came is wrong_state.
+  // Sends a signal to a run. The signal is idempotent by name and id. A repeated signal is a
+  // duplicate. Returns conflicting_duplicate if the name and id exist with another body.
+  // Returns wrong_state if the run ended before the signal arrived.
   Result<SignalResult> signal(std::string_view run, std::string_view name, const Body& body,
                               std::string_view id, const By& by = {});
-  // The first verdict stands; the other one is conflicting_duplicate.
+  // Records a verdict. The first verdict is final. Returns conflicting_duplicate if the first
+  // verdict was the opposite.
   Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
-  // Nothing more is begun, and what runs is told to stop. A run that failed is closed: its record ages.
+  // Cancels a run. No further step starts, and running steps are asked to stop.
+  // If the run has already failed, cancel() closes it. Retention then applies to its record.
   Result<void> cancel(std::string_view run, const By& by);
-  // A run that failed goes on with the steps that failed; answers which.
+  // Continues a failed run with its failed steps. Returns the names of those steps.
   Result<std::vector<std::string>> retry(std::string_view run, const By& by);
 
   Result<WorkflowRunner> runner(RunnerOptions options = {});

@@ -1,6 +1,7 @@
-// The ledger alone, for consumer loops of one's own around any broker: claim a key before the work,
-// record the outcome after it. The same rules and the same fencing as for a Worker; what is missing
-// is the log, so nothing is delivered and nothing is retried by itself.
+// Gives your own consumer loop the ledger without the log, with any broker.
+// The loop claims a key before the work and records the outcome after the work.
+// A Guard follows the same rules and the same fencing as a Worker.
+// A Guard has no log. It does not deliver tasks and does not retry failed keys.
 #pragma once
 
 #include <memory>
@@ -12,48 +13,50 @@
 
 namespace once::inline v1 {
 
-// What a claim was answered with.
+// The result of a claim.
 struct Admission {
   enum class Kind {
-    claimed,    // yours: do it, then complete() or fail() it with the token
-    completed,  // done before; `result` is its result
-    held,       // somebody else is at it, for `wait` unless renewed
-    not_due,    // failed before, and to be tried again after `wait`
-    dead,       // failed for good
-    in_doubt,   // held until a person decides
+    claimed,    // the caller holds the key; do the work, then report it with `token`
+    completed,  // the work is already completed; see `result`
+    held,       // another caller holds the key; its lease expires after `wait`
+    not_due,    // an earlier attempt failed; a retry is due after `wait`
+    dead,       // the key is a dead letter
+    in_doubt,   // the key is held until a person decides
     cancelled,
   };
   Kind kind = Kind::claimed;
-  std::uint64_t token{};  // claimed: grows with every claim in the zone
-  int attempt{};          // claimed: 1 for the first
-  bool in_doubt = false;  // claimed: an earlier attempt ended without a verdict
-  Duration wait{};        // claimed: how long the lease is; held, not_due: see there
-  Body result{};          // completed
-  std::string why{};      // dead, in_doubt, cancelled
+  std::uint64_t token{};  // if claimed; grows with every claim in the zone
+  int attempt{};          // if claimed; the first attempt is 1
+  bool in_doubt = false;  // if claimed; an earlier attempt ended without a verdict
+  Duration wait{};        // if claimed, the length of the lease; else see held and not_due
+  Body result{};          // if completed
+  std::string why{};      // if dead, in_doubt or cancelled
 };
 std::string_view to_string(Admission::Kind kind);
 
 struct GuardOptions {
-  std::string name{};  // of the claimant; empty: host and process id
-  // Claims outlive the guard and its process and go by their leases alone. Otherwise, where the
-  // store can tell that the process is gone, its claims are free at once.
+  std::string name{};  // of the claimant; empty means host and process id
+  // If true, a claim outlives the guard and its process, and ends only when its lease expires.
+  // If false, a store that detects the end of the process frees its claims at once.
   bool outlived = false;
 };
 
-// Made by Zone::guard(), and keeps the zone open. Any thread.
+// Zone::guard() returns a Guard. A Guard keeps its zone open. Any thread may call.
 class Guard {
  public:
   Guard(Guard&&) noexcept;
   Guard& operator=(Guard&&) noexcept;
   ~Guard();
 
-  // `lease`: zero is the queue's. Nothing is renewed by itself.
+  // Claims the key for `lease`. If `lease` is zero, the queue's lease applies.
+  // The guard does not renew the lease; the caller must call renew().
   Result<Admission> claim(std::string_view key, Duration lease = {});
-  // Code::fenced when another has claimed it since, or it is settled; Code::wrong_state when a
-  // person has cancelled it: stop. `lease`: zero is the queue's.
+  // Renews the lease of a claim. If `lease` is zero, the queue's lease applies.
+  // Returns Code::fenced if another caller has claimed the key since, or the key is settled.
+  // Returns Code::wrong_state if a person cancelled the key. The caller must then stop its work.
   Result<State> renew(std::string_view key, std::uint64_t token, Duration lease = {});
-  // Each answers where the key stands now: a failure can be the last one. Repeated with the same
-  // token they are fine.
+  // Each of these records an outcome and returns the new state of the key. If fail() used the
+  // last attempt, the state is dead. A caller may safely repeat a call with the same token.
   Result<State> complete(std::string_view key, std::uint64_t token, Body result = {});
   Result<State> fail(std::string_view key, std::uint64_t token, std::string why,
                      std::optional<Duration> retry_in = {});

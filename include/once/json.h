@@ -1,4 +1,4 @@
-// The canonical form that content identity rests on.
+// Canonical JSON. Once compares the content of tasks in this form.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace once::inline v1 {
 
-// The RFC 8785 form of a JSON text, or what is wrong with it and where.
+// Returns the RFC 8785 form of a JSON text. The error names the fault and its position.
 Result<std::string> canonical_json(std::string_view text);
 
 }  // namespace once::inline v1

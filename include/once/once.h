@@ -1,4 +1,4 @@
-// Everything at once.
+// Includes every public header except testing.h and yardstick.h.
 #pragma once
 
 #include "once/audit.h"

@@ -1,6 +1,6 @@
-// What every call of Once answers: a value, or an Error that says what happened, what was and was
-// not done, and what to do next. Expected answers (a duplicate, a task held by another) are values;
-// an Error is a failure.
+// Every call of Once that can fail returns a Result, which holds a value or an Error.
+// The Error says what happened, what Once did and did not do, and what the caller can do next.
+// Expected outcomes, such as a duplicate or a held task, are values. An Error is always a failure.
 #pragma once
 
 #include <cstdint>
@@ -16,42 +16,42 @@
 namespace once::inline v1 {
 
 enum class Code {
-  conflicting_duplicate,  // the id is known with other content; nothing was added
-  invalid_input,          // the call can never succeed as it is
-  too_large,              // a body or header above the zone's limit
+  conflicting_duplicate,  // the id exists with other content; nothing was added
+  invalid_input,          // the same call can never succeed
+  too_large,              // a body or header exceeds the zone's limit
   queue_mismatch,         // the queue exists with another definition
   not_found,              // no such queue, task or record
-  wrong_state,            // the task is not where this can be done to it; nothing was changed
-  fenced,                 // the task was reclaimed: this worker may not write to it any more
-  failed,                 // none of the others; the message says what
-  store_unavailable,      // not reachable now (locked, away): the same call later may succeed
-  store_unusable,         // reachable and wrong: read-only, full, damaged, newer, not a database
-  outcome_unknown,        // it may have happened; the same call again is safe
-  timed_out,              // a wait ran out
+  wrong_state,            // the state does not allow the operation; nothing was changed
+  fenced,                 // another worker claimed the task; this worker must not write to it
+  failed,                 // any other failure; see the message
+  store_unavailable,      // locked or not reachable now; the same call may succeed later
+  store_unusable,         // read-only, full, damaged, too new, or not a database
+  outcome_unknown,        // the call may have succeeded; repeating the call is safe
+  timed_out,              // the time limit of a wait expired
 };
 
-// "conflicting_duplicate", "invalid_input", ... as the command prints them.
+// Returns the name that the `once` command prints, such as "conflicting_duplicate".
 std::string_view to_string(Code code);
 
-// Both sides of a refused publish, or of a refused start of a workflow.
+// Both sides of a refused publish, or of a refused start of a run.
 struct Conflict {
   std::string id{};                                   // of the task, or of the run that has the key
-  std::string key{};                                  // of a run
-  std::uint64_t sequence{};                           // of the entry that is in the log
-  std::string digest{};                               // "sha256:..." of that entry
-  std::string given_digest{};                         // "sha256:..." of what was refused
-  std::optional<std::vector<std::string>> differs{};  // "$.amount", ...; none: the body is retired
+  std::string key{};                                  // idempotency key of the run
+  std::uint64_t sequence{};                           // of the entry in the log
+  std::string digest{};                               // "sha256:..." of the entry in the log
+  std::string given_digest{};                         // "sha256:..." of the refused content
+  std::optional<std::vector<std::string>> differs{};  // "$.amount"; nullopt if the body is retired
 };
 
 struct Error {
   Code code{};
   std::string message{};
   bool retryable = false;                      // the same call may succeed later
-  bool in_doubt = false;                       // it may have been done
-  std::shared_ptr<const Conflict> conflict{};  // shared so that an Error stays cheap to copy
+  bool in_doubt = false;                       // the call may have succeeded
+  std::shared_ptr<const Conflict> conflict{};  // shared to keep copies of an Error cheap
 };
 
-// Thrown by Result::value() on a failure.
+// Result::value() throws a Failure if the result holds an Error.
 class Failure : public std::exception {
  public:
   explicit Failure(Error error) : error_(std::move(error)) {}
@@ -72,12 +72,12 @@ class [[nodiscard]] Result {
   T& value() & { return checked(), std::get<0>(state_); }
   const T& value() const& { return checked(), std::get<0>(state_); }
   T value() && { return checked(), std::move(std::get<0>(state_)); }
-  // Only when there is a value.
+  // Call these only if the result holds a value.
   T& operator*() { return std::get<0>(state_); }
   const T& operator*() const { return std::get<0>(state_); }
   T* operator->() { return &std::get<0>(state_); }
   const T* operator->() const { return &std::get<0>(state_); }
-  // Only when there is none.
+  // Call this only if the result holds an Error.
   const Error& error() const { return std::get<1>(state_); }
 
  private:

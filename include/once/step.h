@@ -1,4 +1,4 @@
-// A durable step from inside a program that a Worker runs: the body of `once step`.
+// The implementation of `once step`. A program that a Worker runs uses it for a durable step.
 #pragma once
 
 #include <optional>
@@ -12,31 +12,42 @@ namespace once::inline v1 {
 struct StepCommand {
   std::string name{};                  // UTF-8, 1 to 128 bytes, no control characters
   std::vector<std::string> command{};  // run without a shell
-  // What becomes of the step when it is cut off: retry, hold or probe; none: what the queue says.
+  // The policy for a step that is cut off: retry, hold or probe. If nullopt, the queue's policy
+  // applies.
   std::optional<InDoubt> in_doubt{};
-  // For probe, which it implies: run by `/bin/sh -c`. Exit 0: it happened, with the output as its
-  // result; 1: it did not; any other: nobody knows.
+  // A command for `/bin/sh -c`. A nonempty probe implies the policy `probe`.
+  // Exit 0 means that the step happened; the output is its result. Exit 1 means that the step did
+  // not happen. Any other exit leaves the step in doubt.
   std::string probe{};
 };
 
 struct StepExit {
-  int status = 0;      // for exit(): the command's, or 125, 126, 127 for what is not the command's
-  std::string said{};  // for a person, on standard error; empty: nothing
+  int status = 0;      // for exit(): the command's status, or 125, 126 or 127 from Once
+  std::string said{};  // a message for standard error; may be empty
 };
 
-// Runs the command once for the task whose program this process belongs to ($ONCE_SOCKET), and
-// remembers its standard output when it exits 0; on any later attempt writes that to standard output
-// instead. The command inherits standard input, error and the environment, in which
-// $ONCE_IDEMPOTENCY_KEY is the step's own and $ONCE_STEP_NAME its name; its output is passed on as it
-// comes. If the output is above the queue's max_result, it is not remembered, the step is not run again,
-// and the task is held in doubt (125). The command gets the SIGINT, SIGTERM, SIGHUP and SIGQUIT that
-// come here, and dies with this process.
+// Runs the command once for the current task. $ONCE_SOCKET names the worker that runs the task.
+// If the command exits 0, the worker stores its standard output as the result of the step.
+// A later attempt writes the stored result to standard output and does not run the command.
 //
-// Exit 74, 129 to 192 and death by a signal (128 + its number) are no verdict: the step is in doubt.
-// After any other exit but 0 a later attempt runs it again. 125: the step could not be run or not be
-// recorded, `said` says which; 126: the command is not executable; 127: there is none of that name.
+// The command inherits standard input, standard error and the environment.
+// $ONCE_IDEMPOTENCY_KEY is the step's own key. $ONCE_STEP_NAME is the step's name.
+// run_step() passes the output of the command on as it arrives.
+// run_step() forwards SIGINT, SIGTERM, SIGHUP and SIGQUIT to the command.
+// The command dies with this process.
 //
-// For a process without threads of its own, before it ends: signals are kept from them meanwhile.
+// The output may exceed the queue's max_result. The worker then does not store the output.
+// The step is not run again, the task is held in doubt, and the status is 125.
+//
+// These exits are no verdict and leave the step in doubt: 74, 129 to 192, and death by a signal.
+// The status for death by a signal is 128 plus the signal number.
+// After any other nonzero exit, a later attempt runs the command again.
+//   125: the step could not be run or could not be recorded. `said` says which.
+//   126: the command is not executable.
+//   127: the command was not found.
+//
+// The calling process must have no other threads, because run_step() blocks signals.
+// Call run_step() last, just before the process exits.
 StepExit run_step(const StepCommand& step);
 
 }  // namespace once::inline v1

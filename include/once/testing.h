@@ -1,4 +1,4 @@
-// For tests of programs that use Once: a clock that moves only when told to.
+// A clock for tests of programs that use Once. It moves only when a test calls advance().
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Running tasks: what a handler is told (Context), what it says (Outcome), and the Worker that
-// claims, runs and records.
+// Running tasks. A Worker claims a task, runs its handler and records the outcome.
+// The handler receives a Context and returns an Outcome.
 #pragma once
 
 #include <charconv>
@@ -18,17 +18,17 @@
 
 namespace once::inline v1 {
 
-// What a handler says of its attempt. A handler that throws has failed.
+// The verdict of a handler on its attempt. If a handler throws, the attempt failed.
 class Outcome {
  public:
   enum class Kind { completed, failed, dead, unknown };
 
   static Outcome completed(Body result = {});
-  // Did not finish; tried again after the queue's backoff, or after `retry_in`.
+  // The attempt failed. The task is retried after `retry_in`, or else after the queue's backoff.
   static Outcome failed(std::string why, std::optional<Duration> retry_in = {});
-  // Never try again.
+  // The task failed permanently. It becomes a dead letter and is not retried.
   static Outcome dead(std::string why);
-  // It may have happened: in doubt, the queue's policy decides.
+  // The effect may have happened. The attempt is in doubt, and the queue's policy decides.
   static Outcome unknown(std::string why);
 
   Kind kind() const { return kind_; }
@@ -43,7 +43,7 @@ class Outcome {
   std::optional<Duration> retry_in_{};
 };
 
-// How the result of a step is remembered. Specialise it for types of your own.
+// Converts the result of a step to bytes for the store and back. Specialise it for your own types.
 template <class T>
 struct Codec;
 
@@ -81,36 +81,44 @@ template <class T>
 using NotVoid = std::conditional_t<std::is_void_v<T>, bool, T>;
 }  // namespace detail
 
-// Thrown by Context::step() when the attempt is over for the outside: the task was taken over,
-// cancelled or is held. No std::exception, so that a handler's catch for its own failures lets it
-// pass; when it is caught all the same, what the handler says afterwards is not recorded.
+// Context::step() throws AttemptOver if the attempt must end. Another worker has then claimed the
+// task, or the task is cancelled or held. AttemptOver is not a std::exception, so that a handler's
+// own catch clauses let it pass. If a handler catches AttemptOver, its outcome is not recorded.
 struct AttemptOver {
   std::string why{};
 };
 
-// Valid during the handler's call, for its thread.
+// A Context is valid only during the handler's call. Only the handler's thread may use it.
 class Context {
  public:
   const Task& task() const;
   std::string_view queue() const;
   std::string_view key() const;
   std::uint64_t sequence() const;
-  std::uint64_t token() const;  // grows with every claim in the zone: give it to the outside system
-  int attempt() const;          // 1 for the first claim
-  bool in_doubt() const;        // an earlier attempt ended without a verdict
-  // The same for every attempt of this task (and step): hex SHA-256 of zone, queue, key and step; of a
-  // task that is a workflow's step, RUN.STEP.
+  std::uint64_t token() const;  // fencing token for outside systems; grows with every claim
+  int attempt() const;          // the first claim is 1
+  bool in_doubt() const;        // true if an earlier attempt ended without a verdict
+  // Returns the same key for every attempt of this task, or of this step of the task.
+  // The key is the hex SHA-256 of zone, queue, key and step. If the task is a step of a workflow,
+  // the key is RUN.STEP.
   std::string idempotency_key(std::string_view step = {}) const;
-  // Asked to stop when the lease is lost, the task is cancelled, the queue's timeout has passed or the
-  // worker is ended. Callbacks run on a thread of the worker's, or inside step().
+  // The worker requests a stop if the lease is lost, the task is cancelled or the timeout expired.
+  // The worker also requests a stop when the worker is interrupted. Stop callbacks run on a thread
+  // of the worker or inside step().
   std::stop_token stop() const;
 
-  // Runs `f` once for this task and remembers what it returns: any later attempt gets that instead.
-  // That it begins is recorded before it runs, so that a step which is cut off is known to be in
-  // doubt, and its policy decides: retry, hold, or the queue's (where `steps` means hold). When `f`
-  // throws a std::exception, nothing happened, and the next attempt runs it again. A name can be used once per
-  // attempt. If the result is above the queue's max_result, the step has happened and is not run again:
-  // the task is held in doubt. Throws AttemptOver, or Failure when the intent could not be recorded.
+  // Runs `f` once for this task and stores its return value. A later attempt gets the stored value
+  // and does not run `f`. Each name may be used once per attempt.
+  //
+  // The worker records the start of a step before `f` runs. A step that is cut off is therefore
+  // known to be in doubt. `policy` then decides: retry or hold. If `policy` is nullopt, the queue's
+  // policy applies, and InDoubt::steps means hold.
+  //
+  // If `f` throws a std::exception, the step did not happen. The next attempt runs `f` again.
+  // If the result exceeds the queue's max_result, the step happened and is not run again. The task
+  // is then held in doubt.
+  //
+  // Throws AttemptOver if the attempt must end. Throws Failure if the start cannot be recorded.
   template <class F>
   auto step(std::string_view name, F&& f, std::optional<InDoubt> policy = {}) const
       -> std::invoke_result_t<F&> {
@@ -119,9 +127,10 @@ class Context {
     if (begun.ask) hold_step(name, "the step was cut off, and there is no probe to ask");
     return finish_step<T>(name, f, std::move(begun));
   }
-  // The same; a step that was cut off asks `probe`: its value, or true for a step without one, says
-  // that it happened; none or false that it did not; when it throws, nobody knows and the task is
-  // held.
+  // The same as above, but a step that was cut off calls `probe`. If the probe returns a value, the
+  // step happened with that result. If the probe returns nullopt, the step did not happen.
+  // For a step without a result, the probe returns true or false instead. If the probe throws, the
+  // task is held in doubt.
   template <class F, class P>
   requires std::invocable<P&>
   auto step(std::string_view name, F&& f, P&& probe) const -> std::invoke_result_t<F&> {
@@ -140,10 +149,10 @@ class Context {
 
  private:
   struct StepGate {
-    bool ask = false;                         // cut off: ask the probe
-    std::optional<std::string> remembered{};  // done before
+    bool ask = false;                         // the step was cut off; call the probe
+    std::optional<std::string> remembered{};  // the stored result; set if the step is done
   };
-  // `asked`: the probe says that it did not happen.
+  // `asked` is true if the probe reported that the step did not happen.
   StepGate gate(std::string_view name, std::optional<InDoubt> policy, bool asked) const;
   void end_step(std::string_view name, std::string result) const;
   void fail_step(std::string_view name, std::string_view why) const;
@@ -199,35 +208,37 @@ class Context {
 
 struct WorkerOptions {
   int concurrency = 1;
-  std::string name{};  // empty: host and process id
-  // For queues with InDoubt::probe: asks the outside world whether an attempt that ended without a
-  // verdict happened. completed(result): it did; failed: it did not, run it; anything else, or when
-  // it throws: nobody knows, the task is held. Without a probe it is held too.
+  std::string name{};  // empty means host and process id
+  // For queues with InDoubt::probe. The probe asks the outside system whether an attempt without a
+  // verdict happened. completed(result) means that it happened. failed() means that it did not
+  // happen, and the worker runs the task. For any other outcome, or if the probe throws, the task
+  // is held in doubt. If `probe` is empty, the task is held in doubt too.
   std::function<Outcome(const Context&)> probe{};
-  // Told once when the store stops answering, which the worker waits out, and with none when it
-  // answers again. Called on a thread of the worker's; must not throw.
+  // The worker calls this once with an Error when the store stops replying. The worker then waits
+  // for the store. The worker calls this with nullopt when the store replies again.
+  // The call runs on a thread of the worker and must not throw.
   std::function<void(const std::optional<Error>&)> on_store{};
-  // Told the id of a task whose attempt could not be recorded because it was not this worker's any
-  // more: another took it over, or it was settled meanwhile. Called as on_store is.
+  // The worker calls this with the id of a task whose outcome it could not record. Another worker
+  // had claimed the task, or the task was already settled. The rules of on_store apply.
   std::function<void(std::string_view id)> on_fenced{};
 };
 
-// Hears what one run of a program writes, as it is read, on the thread that runs it: a call that
-// blocks holds the program up. Must not throw.
+// Receives the output of one program run as the worker reads it. The worker calls the listener on
+// the thread that runs the program. A call that blocks delays the program. Calls must not throw.
 class ProgramListener {
  public:
   virtual ~ProgramListener() = default;
-  virtual void output(std::string_view bytes) = 0;  // of its standard output
-  virtual void errors(std::string_view bytes) = 0;  // of its standard error
+  virtual void output(std::string_view bytes) = 0;  // from standard output
+  virtual void errors(std::string_view bytes) = 0;  // from standard error
   struct End {
     Outcome::Kind verdict{};
-    std::string how{};  // "exit 3", "killed by SIGKILL"; nothing of what the program wrote
+    std::string how{};  // "exit 3" or "killed by SIGKILL"; contains no program output
     Duration took{};
   };
   virtual void ended(const End& end) = 0;  // the last call
 };
 
-// What a listener is told of the run that it will hear.
+// Describes the program run that a new listener will receive.
 struct ProgramRun {
   const Task& task;
   std::string_view queue{};
@@ -235,49 +246,57 @@ struct ProgramRun {
   bool probe = false;
 };
 
-// A program run per task: body on standard input, `ONCE_...` in its environment, the result from
-// the file $ONCE_RESULT or its standard output, the verdict from its exit status.
+// A program that the worker runs once per attempt. The program reads the body from standard input
+// and finds `ONCE_...` variables in its environment. The result is the file $ONCE_RESULT, or else
+// the program's standard output. The exit status is the verdict.
 struct Program {
   std::vector<std::string> command{};
-  // For queues with InDoubt::probe: run by `/bin/sh -c` with the same environment and input. Exit 0:
-  // it happened, with the result it writes; 1: it did not; any other: nobody knows.
+  // For queues with InDoubt::probe. The worker runs the probe with `/bin/sh -c` and the same
+  // environment and input. Exit 0 means that the attempt happened; the probe writes its result.
+  // Exit 1 means that the attempt did not happen. After any other exit, the task is held in doubt.
   std::string probe{};
-  Duration grace{10'000};  // between SIGTERM and SIGKILL
-  std::string guard{};     // executable that calls guard_main(); see there
-  std::string store{};     // $ONCE_STORE for the program; holds no secret
-  // Asked before each run; may be empty, and may return null. Called on many threads at once.
+  Duration grace{10'000};  // time between SIGTERM and SIGKILL
+  std::string guard{};     // an executable that calls guard_main()
+  std::string store{};     // $ONCE_STORE for the program; must not contain a secret
+  // The worker calls this before each run, on many threads at the same time. The function may be
+  // empty and may return null.
   std::function<std::unique_ptr<ProgramListener>(const ProgramRun&)> listener{};
-  // This process runs programs and nothing else. When a guard is killed, the worker adopts and ends
-  // what the guard had below it. No effect if this process has children of its own, or is process 1.
+  // Set this if the process only runs programs. If a guard is killed, the worker then adopts and
+  // ends the guard's child processes. The option has no effect in process 1, or if this process
+  // has other children.
   bool adopts_orphans = false;
 };
 
-// The body of the small process between a worker and its program. It ends the program's whole
-// process group (and what escaped from it) when the worker dies or falls silent for a lease. An
-// executable named in Program::guard calls this first thing in main() with its own arguments when
-// argv[1] is "--guard", and returns what it returns.
+// The main function of the guard, a small process between a worker and its program.
+// The guard ends the program if the worker dies or is silent for half a lease. The guard then ends
+// the program's whole process group, and processes that left the group.
+// The executable in Program::guard must call guard_main() first in main() if argv[1] is "--guard".
+// The executable passes its own arguments and returns the result of guard_main().
 int guard_main(int argc, char** argv);
 
-// Claims, runs, records. One thread drives it; handlers run on threads of its own. The destructor
-// drains: running handlers finish and are recorded. Keeps its zone open.
+// Claims tasks, runs their handlers and records the outcomes. Only one thread may drive a worker.
+// Handlers run on the worker's own threads. The destructor waits until running handlers finish and
+// their outcomes are recorded. A worker keeps its zone open.
 class Worker {
  public:
   Worker(Worker&&) noexcept;
   Worker& operator=(Worker&&) noexcept;
   ~Worker();
 
-  // Blocks. A requested stop drains: nothing new is claimed, running tasks finish.
+  // Blocks until a stop is requested. The worker then claims no new tasks, and running tasks
+  // finish.
   Result<void> run(std::stop_token stop);
-  // Returns when every task of the queue is settled, including later retries and tasks that other
-  // workers run now.
+  // Returns when every task of the queue is settled. This includes later retries and tasks that
+  // other workers run now.
   Result<void> run_until_empty(std::stop_token stop = {});
-  // Claims and runs at most one task on this thread; false: nothing was claimable. Never waits, so
-  // a virtual clock works.
+  // Claims and runs at most one task on this thread. Returns false if no task was claimable.
+  // run_one() never waits, so that tests can use a virtual clock.
   Result<bool> run_one();
-  // Ends running handlers: their stop tokens fire, programs get SIGTERM, and their leases are given
-  // back as interrupted (in doubt, not counted as an attempt). From any thread.
+  // Ends running handlers. The worker requests a stop of each handler and sends SIGTERM to each
+  // program. The worker releases their leases and records the attempts as interrupted. These
+  // attempts are in doubt and do not count. Any thread may call.
   void interrupt();
-  // What it has done since it was made. From any thread; waits for nobody.
+  // Returns the counts since the worker was created. Any thread may call. Never waits.
   WorkerMetrics metrics() const;
 
   struct Impl;

@@ -1,6 +1,6 @@
-// A workflow, put together in C++: the same definition that `once flow add` takes as JSON. Steps are
-// tasks, sleeps, signals or approvals that depend on each other; docs/workflows.md says what each
-// field means.
+// Builds a workflow definition in C++. `once flow add` takes the same definition as JSON.
+// A step is a task, a sleep, a signal or an approval. Steps can depend on each other.
+// docs/workflows.md explains each field.
 //
 //   Workflow payment("payment");
 //   payment.idempotency_key("order.id")
@@ -20,22 +20,23 @@
 
 namespace once::inline v1 {
 
-// How often a step's task is tried, and how long it waits in between: `wait` each time (fixed), once,
-// twice, three times as long (linear), or doubled each time (exponential), never longer than `cap`.
+// How often a step's task is attempted, and how long each retry waits.
+// `fixed` waits for `wait` each time. `linear` waits for one, two, three times `wait`.
+// `exponential` doubles the wait each time. No wait is longer than `cap`.
 struct RetryPolicy {
   enum class Backoff { fixed, linear, exponential };
   int attempts = 4;
   Backoff backoff = Backoff::exponential;
   Duration wait{30'000};
   Duration cap{600'000};
-  double jitter = 0.2;  // up to this part of a wait is added to it
+  double jitter = 0.2;  // adds a random part of the wait, up to this fraction
 
   friend bool operator==(const RetryPolicy&, const RetryPolicy&) = default;
 };
 std::string_view to_string(RetryPolicy::Backoff backoff);
 std::optional<RetryPolicy::Backoff> backoff_from(std::string_view name);
 
-// So many starts in each span of that length, over all runs of the workflow.
+// Allows `limit` starts in each period `per`, across all runs of the workflow.
 struct RateLimit {
   int limit{};
   Duration per{};
@@ -43,24 +44,25 @@ struct RateLimit {
   friend bool operator==(const RateLimit&, const RateLimit&) = default;
 };
 
-// How a step of a run stands: waiting for others, begun, over, or not to be run.
+// The status of a step in a run. A pending step waits for other steps. An active step has started.
+// A completed or failed step has ended. A skipped or unreached step does not run.
 enum class StepStatus : std::uint8_t { pending, active, completed, failed, skipped, unreached };
 std::string_view to_string(StepStatus status);
-// How a run stands; waiting: for a time, a signal or a person.
+// The state of a run. A waiting run waits for a time, a signal or a person.
 enum class RunPhase : std::uint8_t { running, waiting, completed, failed, cancelled };
 std::string_view to_string(RunPhase phase);
 std::optional<RunPhase> run_phase_from(std::string_view name);
 
-// What a step is given: the value at one dot path, or an object that is put together from several.
-// Paths begin with `input`, `steps.ID`, `errors.ID` or `run`.
+// The input of a step: the value at one dot path, or an object with values from several paths.
+// Paths start with `input`, `steps.ID`, `errors.ID` or `run`.
 class Input {
  public:
   static Input path(std::string dot_path);
   static Input object();
 
-  // Members, of an object only.
+  // Adds a member. Call these only on an object().
   Input& with(std::string name, std::string dot_path);
-  Input& with(std::string name, std::string dot_path, Body otherwise);  // when nothing is there
+  Input& with(std::string name, std::string dot_path, Body otherwise);  // if the path is missing
   Input& with_value(std::string name, Body json);
 
  private:
@@ -68,7 +70,7 @@ class Input {
   struct Member {
     std::string name;
     std::optional<std::string> path;
-    std::optional<Body> value;  // with a path: what stands in for it
+    std::optional<Body> value;  // if `path` is set: its default
   };
   std::string path_;
   std::vector<Member> members_;
@@ -76,21 +78,21 @@ class Input {
 
 class Workflow {
  public:
-  // Exactly one of `task`, `sleep`, `signal` and `approval`.
+  // Set exactly one of `task`, `sleep`, `signal` and `approval`.
   struct Step {
     std::string id{};
     std::string task{};                     // the topic
-    std::string queue{};                    // empty: the only one that takes the topic
-    std::vector<std::string> depends_on{};  // steps that must be completed or skipped
-    std::optional<Input> input{};           // none: the run's input as it is
-    std::optional<RetryPolicy> retry{};     // none: the workflow's, else the queue's
-    Duration timeout{};                     // of an attempt, or of the wait; zero: none
+    std::string queue{};                    // empty means the only queue that matches the topic
+    std::vector<std::string> depends_on{};  // steps that must be completed or skipped first
+    std::optional<Input> input{};           // nullopt means the unchanged input of the run
+    std::optional<RetryPolicy> retry{};     // nullopt means the workflow's, or else the queue's
+    Duration timeout{};                     // of an attempt or of the wait; zero means no timeout
     std::string skip_if{};                  // a dot path, or a condition as JSON
-    std::string on_failure{};               // the step that runs when this one failed
+    std::string on_failure{};               // the step that runs if this step fails
     std::optional<RateLimit> rate{};
     std::optional<Duration> sleep{};
-    std::string signal{};    // the name of the signal that it waits for
-    std::string approval{};  // what a person is asked
+    std::string signal{};    // the name of the signal that the step waits for
+    std::string approval{};  // the question for a person
   };
 
   explicit Workflow(std::string name, int version = 1);
@@ -105,7 +107,7 @@ class Workflow {
   Workflow& output(Input mapping);
   Workflow& step(Step step);
 
-  // The definition, checked, in canonical form; or everything that is wrong with it.
+  // Checks the definition and returns its canonical form. The error lists every fault.
   Result<std::string> json() const;
 
  private:

@@ -1,5 +1,5 @@
-// For benchmarks: the same work on the same store, with the same durability and nothing of Once's
-// checks. What Once costs is the ratio to it; `once bench` prints that.
+// A baseline for benchmarks. A Yardstick does the same work on the same store with the same
+// durability, but without Once's checks. `once bench` prints the ratio as the cost of Once.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,29 @@
 
 namespace once::inline v1 {
 
-// Open it before the zone: it tells later whether the zone was there. One thread uses it; clear() may
-// be called by any.
+// Open the yardstick before the zone, so that found_zone() can tell whether the zone existed.
+// Only one thread may use a yardstick. Any thread may call clear().
 class Yardstick {
  public:
-  // Makes what it needs beside the zone that the URL names, and removes what an earlier one left. A
-  // URL whose store cannot be measured is invalid_input.
+  // Creates the yardstick's own file or streams next to the zone that the URL names. open() also
+  // removes the leftovers of an earlier yardstick.
+  // Returns invalid_input if the URL's store has no yardstick.
   static Result<std::unique_ptr<Yardstick>> open(std::string_view url, OpenOptions options = {});
   virtual ~Yardstick() = default;
 
   virtual std::string_view name() const = 0;  // "bare SQL"
-  // One batch: one transaction, or a pipelined burst that is awaited as a whole.
+  // Publishes one batch. A batch is one transaction, or one pipelined burst. publish() waits for
+  // the whole batch.
   virtual Result<void> publish(std::span<const std::string> ids, const std::string& body) = 0;
-  // Takes the next `count` tasks, claims them in one batch and completes them in another. So many must
-  // have been published.
+  // Takes the next `count` tasks, claims them in one batch and completes them in another batch.
+  // The caller must have published at least `count` more tasks.
   virtual Result<void> work(std::size_t count) = 0;
 
-  // Was the zone there before?
+  // Returns true if the zone existed before open().
   virtual bool found_zone() const = 0;
-  // Removes what it made; with `zone` also a zone on a server, unless that was there before (a file
-  // stays). What is done in the zone meanwhile fails.
+  // Removes everything that this yardstick created. If `zone` is true, clear() also removes a zone
+  // on a server, unless the zone existed before open(). clear() never removes a zone's file.
+  // Operations that run in the zone at the same time fail.
   virtual Result<void> clear(bool zone) = 0;
 };
 
