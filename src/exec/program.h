@@ -4,7 +4,7 @@
 //
 // The guard ends the group, and every descendant that left it, when the worker's end of their
 // channel closes (the worker died, kill -9 included), when the worker asks for it (SIGTERM, SIGKILL
-// after the grace), when the worker was silent for a lease, and when the program has exited (what
+// after the grace), when the worker was silent for half a lease, and when the program has exited (what
 // it left behind must not run beside a successor). Then it waits for the handler's next attempt.
 #pragma once
 

@@ -68,7 +68,8 @@ TEST_F(Chaos, AWorkerKilledEverySecondLosesAndRepeatsNothing) {
   worker.task_ms = 10;
   std::vector<Child> workers;
   for (int i = 0; i < kWorkers; ++i) workers.emplace_back(worker);
-  const unsigned seed = std::random_device{}();
+  // make stress draws new seeds.
+  const unsigned seed = std::getenv("ONCE_STRESS") ? std::random_device{}() : 20261117;
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   int kills = 0;

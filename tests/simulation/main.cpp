@@ -19,7 +19,7 @@ constexpr const char* kUsage =
     "\n"
     "Simulates publishers, workers and people over a store on which everything goes wrong, and "
     "checks\n"
-    "the promises P1 to P7, and F1 to F7 of workflows. A seed gives the same run each time.\n"
+    "the promises P1 to P6, and F1 to F7 of workflows. A seed gives the same run each time.\n"
     "\n"
     "  --flows                     workflows in every seed; another run each\n"
     "  --seeds N                   how many seeds (default 1000)\n"

@@ -1,4 +1,4 @@
-// The independent checker of the promises P1 to P7. It shares nothing with decide(): it notes what
+// The independent checker of the promises P1 to P6. It shares nothing with decide(): it notes what
 // publishers were told, what handlers did and said, and what became durable, and compares. Everything
 // it knows of a record it saw being written; "the claimant" is the process that wrote the claim.
 #pragma once

@@ -23,8 +23,8 @@ constexpr Duration kOthersWait{3'000};
 
 std::string no_database(const std::string& path) {
   return "there is no database " + path +
-         "; nothing was made. 'once queue add', 'once publish' and 'once flow add' make one; "
-         "--store or "
+         "; nothing was made. 'once queue add', 'once publish', 'once flow add' and "
+         "'once apply' make one; --store or "
          "ONCE_STORE names another";
 }
 
