@@ -133,10 +133,10 @@ fuzz:
 	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
 	@tools/run-fuzzers build/fuzz $(FUZZ_SECONDS)
 
-# TIDY_FILES names some; else all that is installed.
+# All of src and cli, the files of TIDY_FILES, or the files that changed lately for TIDY_SECONDS.
 tidy:
 	@tools/setup build tidy
-	@tools/tidy $(JOBS) $(TIDY_FILES)
+	@tools/tidy $(JOBS) $(if $(TIDY_SECONDS),--changed $(TIDY_SECONDS),$(TIDY_FILES))
 
 format:
 	@tools/check-format --fix

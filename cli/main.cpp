@@ -1,4 +1,4 @@
-// The `once` command: global options, then one of the commands. A guard first of all, because a
+// The `once` command: global options, then one of the commands. A supervisor first of all, because a
 // worker starts this same executable once per program.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include "cli/app/usage.h"
 #include "cli/demo/agent.h"
 #include "once/version.h"
-#include "once/worker.h"
+#include "tooling/program.h"
 
 namespace once::cli {
 namespace {
@@ -182,7 +182,8 @@ int main(int argc, char** argv) {
 }  // namespace once::cli
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "--guard") return once::guard_main(argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "--supervisor")
+    return once::supervisor_main(argc, argv);
   if (argc > 1 && once::cli::demo::is_part(argv[1])) return once::cli::demo::part_main(argc, argv);
   return argc > 0 ? once::cli::main(argc, argv) : once::cli::kUsage;
 }

@@ -33,20 +33,25 @@ endif()
 set_property(GLOBAL PROPERTY ONCE_BOXES "")
 set_property(GLOBAL PROPERTY ONCE_BOX_LIBS "")
 
-# once_pch(TARGET OWNER HEADER...): TARGET uses the precompiled headers of OWNER, the first of its kind.
-function(once_pch target owner)
-  if(NOT ONCE_PCH)
-    return()
-  endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # for ccache
-    target_compile_options(${target} PRIVATE -fpch-preprocess)
-  endif()
-  if(target STREQUAL owner)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
-  else()
-    target_precompile_headers(${target} REUSE_FROM ${owner})
+# once_unity(TARGET): a few large translation units instead of many small ones. With tests, a source file that a mutant
+# of the simulator replaces (tests/simulation) stays a translation unit of its own. ONCE_MUTABLE asks for the same.
+function(once_unity target)
+  if(ONCE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
 endfunction()
+
+# Two formats with the same names for their fields.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/codec/past_codec.cpp ${PROJECT_SOURCE_DIR}/src/codec/record_codec.cpp
+                            PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+if(ONCE_UNITY AND (ONCE_BUILD_TESTS OR ONCE_MUTABLE))
+  file(GLOB once_mutants CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/simulation/mutants/*.mutant)
+  foreach(mutant IN LISTS once_mutants)
+    file(STRINGS ${mutant} source REGEX "^source: ")
+    string(REPLACE "source: " "" source "${source}")
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
+endif()
 
 # once_box(NAME GLOB... [LIBS LIB...]): the sources of one box as the OBJECT library once_NAME.
 function(once_box name)
@@ -57,8 +62,7 @@ function(once_box name)
   target_include_directories(once_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
                                                  ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(once_${name} PRIVATE once_flags PUBLIC ${box_LIBS} Threads::Threads)
-  once_pch(once_${name} once_core <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional>
-           <span> <stop_token> <string> <thread> <vector>)
+  once_unity(once_${name})
   set_property(GLOBAL APPEND PROPERTY ONCE_BOXES once_${name})
   set_property(GLOBAL APPEND PROPERTY ONCE_BOX_LIBS ${box_LIBS})
 endfunction()
@@ -86,7 +90,7 @@ function(once_library name)
   endif()
 endfunction()
 
-# once_command(NAME GLOB...): the executable `once`, on the public headers alone.
+# once_command(NAME GLOB...): the executable `once`, on the public headers and those of src/tooling.
 function(once_command name)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
   file(GLOB sources CONFIGURE_DEPENDS ${globs})
@@ -94,10 +98,10 @@ function(once_command name)
   find_package(CLI11 REQUIRED)
   find_package(nlohmann_json REQUIRED)
   add_executable(${name} ${sources})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE once::once once_flags fmt::fmt CLI11::CLI11
                                         nlohmann_json::nlohmann_json)
-  once_pch(${name} ${name} <fmt/format.h> <functional> <map> <optional> <string> <vector>)
+  once_unity(${name})
   set_target_properties(${name} PROPERTIES OUTPUT_NAME once RUNTIME_OUTPUT_DIRECTORY
                                                             ${PROJECT_BINARY_DIR})
   if(BUILD_SHARED_LIBS)

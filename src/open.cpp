@@ -1,11 +1,11 @@
-// The one file that names every store.
+// Opens a store by its URL. This is the only file that names every store.
 #include <algorithm>
 
 #include "api/open_store.h"
-#include "once/yardstick.h"
 #include "store/memory/memory_store.h"
 #include "store/sqlite/bare_sql.h"
 #include "store/sqlite/sqlite_store.h"
+#include "tooling/bare_store_baseline.h"
 #ifdef ONCE_NATS
 #include "store/nats/bare_jetstream.h"
 #include "store/nats/nats_store.h"
@@ -23,16 +23,16 @@ Result<store::NatsOptions> nats_options(const std::string& scheme, std::string_v
                  .message = "the address of a NATS store is written " + scheme +
                             "://HOST:PORT[,HOST:PORT...][/ZONE]; nothing was done"};
   rest.remove_prefix(2);
-  // Addresses are seen in process lists, logs and programs. What stands there is not repeated.
+  // Process lists and logs show addresses. So the error does not repeat the login.
   if (rest.find('@') != std::string_view::npos)
     return Error{.code = Code::invalid_input,
                  .message =
-                     "a NATS address holds no login: everybody sees it; nothing was done; give "
-                     "--nats-user and --nats-password (ONCE_NATS_USER, ONCE_NATS_PASSWORD), "
-                     "--nats-token, --creds or --nkey"};
+                     "a NATS address holds no login, because everybody sees the address; "
+                     "nothing was done; give the login apart from the address",
+                 .reason = Reason::login_in_address};
   store::NatsOptions nats{.login = options.nats,
                           .create = options.create,
-                          .as_it_is = options.as_it_is,
+                          .allow_unsafe = options.allow_unsafe,
                           .log = options.log,
                           .clock = options.clock};
   if (const std::size_t slash = rest.find('/'); slash != std::string_view::npos) {
@@ -58,9 +58,9 @@ Result<std::unique_ptr<store::Store>> open_nats(const std::string& scheme, std::
   return store::open_nats(*nats);
 }
 
-Result<std::unique_ptr<Yardstick>> open_bare_jetstream(const std::string& scheme,
-                                                       std::string_view rest,
-                                                       const OpenOptions& options) {
+Result<std::unique_ptr<BareStoreBaseline>> open_bare_jetstream(const std::string& scheme,
+                                                               std::string_view rest,
+                                                               const OpenOptions& options) {
   const auto nats = nats_options(scheme, rest, options);
   if (!nats) return nats.error();
   return store::open_bare_jetstream(*nats);
@@ -78,13 +78,13 @@ Result<std::unique_ptr<store::Store>> open_nats(const std::string&, std::string_
   return without_nats();
 }
 
-Result<std::unique_ptr<Yardstick>> open_bare_jetstream(const std::string&, std::string_view,
-                                                       const OpenOptions&) {
+Result<std::unique_ptr<BareStoreBaseline>> open_bare_jetstream(const std::string&, std::string_view,
+                                                               const OpenOptions&) {
   return without_nats();
 }
 #endif
 
-// What a URL names: a path, or a scheme with what follows it. No path is empty.
+// A URL in parts. For SQLite, `rest` is the path, which is not empty.
 struct Named {
   std::string scheme{};  // "sqlite", "memory", "nats" or "tls"
   std::string_view rest{};
@@ -122,11 +122,11 @@ Result<std::unique_ptr<store::Store>> open_store(std::string_view url, const Ope
   return store::open_sqlite({.path = std::string(named->rest),
                              .create = options.create,
                              .clock = options.clock,
-                             .as_it_is = options.as_it_is});
+                             .allow_unsafe = options.allow_unsafe});
 }
 
-Result<std::unique_ptr<Yardstick>> open_yardstick(std::string_view url,
-                                                  const OpenOptions& options) {
+Result<std::unique_ptr<BareStoreBaseline>> open_baseline(std::string_view url,
+                                                         const OpenOptions& options) {
   const auto named = named_by(url);
   if (!named) return named.error();
   if (named->scheme == "memory")

@@ -1,6 +1,6 @@
 // Runs a workflow of three steps many times, in tenths, and says what each tenth took: whether a run costs the
 // same when many have been. Starters, a runner and a worker share one process, whose memory is told, too.
-// Beside it, as a yardstick: plain tasks through the same zone and worker.
+// Beside it, as a baseline: plain tasks through the same zone and worker.
 //
 //   once_flow URL RUNS
 //
@@ -108,7 +108,7 @@ double plain_tasks_per_s(Zone& zone, const Tally& tally, const std::atomic<bool>
 
 int measure(const std::string& url, int runs) {
   Zone zone = Zone::open(url).value();
-  zone.add({.name = "steps", .topic = "s.*", .window = 64}).value();
+  zone.queues().add({.name = "steps", .topic = "s.*", .window = 64}).value();
   Flows flows = zone.flows();
   Workflow three("three");
   three.idempotency_key("id")

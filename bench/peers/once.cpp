@@ -62,7 +62,7 @@ void prepare(const Options& options) {
   if (options.contains("lease")) queue.lease = once::Duration{std::stol(options.at("lease"))};
   if (options.contains("policy") && options.at("policy") == "hold")
     queue.in_doubt = once::InDoubt::hold;
-  zone.add(queue).value();
+  zone.queues().add(queue).value();
   say("{}");
 }
 

@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   }
   try {
     auto zone = once::Zone::open(argv[1]).value();
-    zone.add({.name = "bench", .topic = "bench"}).value();
+    zone.queues().add({.name = "bench", .topic = "bench"}).value();
     fill(zone, argc == 4 ? std::strtoull(argv[3], nullptr, 10) : 0,
          std::strtoull(argv[2], nullptr, 10));
     work_off(zone);

@@ -53,7 +53,7 @@ bool InputFile::ready() const {
   return ::poll(&look, 1, 0) == 1;
 }
 
-Result<std::string> read_all(const std::string& path) {
+Result<std::string> read_all(const std::string& path, std::size_t most) {
   auto file = InputFile::open(path);
   if (!file) return file.error();
   std::string text;
@@ -64,33 +64,34 @@ Result<std::string> read_all(const std::string& path) {
     if (!got) return got.error();
     text.resize(before + *got);
     if (*got == 0) return text;
-    if (text.size() > kMaxInput) {
+    if (text.size() > most) {
       return Error{.code = Code::too_large,
                    .message = fmt::format("{} is longer than {} MiB; nothing was done",
-                                          file->name(), kMaxInput >> 20)};
+                                          file->name(), most >> 20)};
     }
   }
 }
 
-Result<std::string> read_argument(const std::string& argument) {
-  if (argument == "-") return read_all("-");
-  if (argument.starts_with('@')) return read_all(argument.substr(1));
+Result<std::string> read_argument(const std::string& argument, std::size_t most) {
+  if (argument == "-") return read_all("-", most);
+  if (argument.starts_with('@')) return read_all(argument.substr(1), most);
   return argument;
 }
 
-Result<Body> body_from(const std::optional<std::string>& argument, bool raw) {
+Result<Body> body_from(const std::optional<std::string>& argument, bool raw, std::size_t most) {
   if (!argument && !raw) return Body{};
-  auto text = read_argument(argument.value_or(""));
+  auto text = read_argument(argument.value_or(""), most);
   if (!text) return text.error();
   if (raw) return Body::bytes(std::move(*text));
   return Body::json(*text);
 }
 
 Result<Body> result_from(const std::optional<std::string>& argument, bool raw) {
-  auto result = body_from(argument, raw);
+  auto result = body_from(argument, raw, kMaxResultInput);
   if (result) return result;
   Error error = result.error();
-  error.message = fmt::format("--result: {}; nothing was done", error.message);
+  const bool says_so = error.message.ends_with("nothing was done");
+  error.message = fmt::format("--result: {}{}", error.message, says_so ? "" : "; nothing was done");
   return error;
 }
 

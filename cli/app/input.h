@@ -13,6 +13,8 @@ namespace once::cli {
 
 // No body, however it is written, is longer than this.
 inline constexpr std::size_t kMaxInput = 16 << 20;
+// No queue keeps a longer result.
+inline constexpr std::size_t kMaxResultInput = 256 << 20;
 
 // A descriptor with one owner. `-` is standard input.
 class InputFile {
@@ -32,13 +34,14 @@ class InputFile {
   std::string name_;
 };
 
-Result<std::string> read_all(const std::string& path);
+Result<std::string> read_all(const std::string& path, std::size_t most = kMaxInput);
 
 // What an argument stands for: the text itself, @FILE, or - for standard input.
-Result<std::string> read_argument(const std::string& argument);
+Result<std::string> read_argument(const std::string& argument, std::size_t most = kMaxInput);
 // Such an argument as JSON, or as bytes; none: null, or no bytes.
-Result<Body> body_from(const std::optional<std::string>& argument, bool raw);
-// The same for --result.
+Result<Body> body_from(const std::optional<std::string>& argument, bool raw,
+                       std::size_t most = kMaxInput);
+// The same for --result, up to kMaxResultInput.
 Result<Body> result_from(const std::optional<std::string>& argument, bool raw);
 
 struct Line {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/app/advice.h"
+
 namespace once::cli {
 namespace {
 
@@ -18,7 +20,7 @@ bool Patience::waits(const Error& error, bool awaits_missing) {
   if (!waits_for_store && !(missing && awaits_missing)) return false;
   const auto now = std::chrono::steady_clock::now();
   if (told_ != error.code || now - told_at_ >= kBetweenMessages) {
-    session_.hint(missing ? fmt::format("{}; waiting until it is there", error.message)
+    session_.hint(missing ? fmt::format("{}; waiting until it is there", with_advice(error))
                           : fmt::format("waiting for {}: {}; trying again until it answers",
                                         session_.absolute_url(), error.message));
     told_ = error.code;

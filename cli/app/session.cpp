@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cli/app/advice.h"
 #include "cli/app/json_line.h"
 #include "cli/app/login.h"
 #include "cli/app/values.h"
@@ -31,6 +32,7 @@ Exit exit_of(const Error& error) {
     case Code::too_large:
     case Code::queue_mismatch: return kUsage;
     case Code::not_found: return kNotFound;
+    case Code::overloaded:
     case Code::store_unavailable:
     case Code::store_unusable: return kStore;
     case Code::outcome_unknown:
@@ -69,7 +71,7 @@ Result<Zone> Session::open(Missing missing, Stays stays) const {
   const bool file = missing == Missing::create_file || missing == Missing::create_file_or_await;
   OpenOptions options{.create = missing == Missing::create || (file && !on_server()),
                       .nats = with_environment(nats)};
-  options.as_it_is = stays == Stays::to_examine;
+  options.allow_unsafe = stays == Stays::to_examine;
   if (stays == Stays::longer && !quiet) options.log = complain;
   auto zone = Zone::open(url(), std::move(options));
   if (zone) {
@@ -90,9 +92,14 @@ Style Session::style() const {
 
 JsonLine& add_error(JsonLine& line, const Error& error) {
   line.text("error", to_string(error.code))
-      .text("message", error.message)
+      .text("message", with_advice(error))
       .boolean("retryable", error.retryable)
       .boolean("in_doubt", error.in_doubt);
+  if (error.reason != Reason::none) {
+    std::map<std::string, std::string> facts;
+    for (const Facts::Fact& fact : error.facts) facts.emplace(fact.name, fact.value);
+    line.text("reason", to_string(error.reason)).json("facts", json_object(facts));
+  }
   if (error.conflict) {
     const Conflict& conflict = *error.conflict;
     if (conflict.key.empty()) {
@@ -123,7 +130,7 @@ int Session::fail(const Error& failed, JsonLine about) {
   if (opened && error.code == Code::not_found) {
     error.message += fmt::format(" (in {})", absolute_url());
   }
-  complain(error.message);
+  complain(with_advice(error));
   if (json) out.line(add_error(about, error).str());
   return exit_of(error);
 }

@@ -12,7 +12,7 @@
 #include "cli/demo/child.h"
 #include "cli/demo/lines.h"
 #include "cli/demo/plain.h"
-#include "once/step.h"
+#include "tooling/step.h"
 
 namespace once::cli::demo {
 namespace {

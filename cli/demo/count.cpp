@@ -9,17 +9,17 @@
 namespace once::cli::demo {
 namespace {
 
-constexpr std::size_t kPage = 500;
+constexpr std::size_t kCountPage = 500;
 
 // Everything that the zone knows of its tasks, by id.
 Result<std::map<std::string, TaskView>> all_tasks(const Zone& zone) {
   std::map<std::string, TaskView> tasks;
   for (std::uint64_t after = 0;;) {
-    const auto page = zone.log(after, kPage);
+    const auto page = zone.tasks().log(after, kCountPage);
     if (!page) return page.error();
     if (page->empty()) return tasks;
     for (const LogEntry& entry : *page) {
-      auto task = zone.inspect(entry.id);
+      auto task = zone.tasks().inspect(entry.id);
       if (!task) return task.error();
       tasks.emplace(entry.id, std::move(*task));
     }
@@ -83,7 +83,9 @@ class Counter {
     const QueueView* queue = in_queue(task);
     if (queue == nullptr || queue->state == State::duplicate) return;
     for (const AttemptView& attempt : queue->attempts)
-      killed_ += attempt.outcome == "lost" && kills_.workers.contains(attempt.worker) ? 1U : 0U;
+      killed_ += attempt.outcome == AttemptOutcome::lost && kills_.workers.contains(attempt.worker)
+                     ? 1U
+                     : 0U;
     add_effects(*queue);
   }
 

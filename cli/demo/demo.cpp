@@ -13,7 +13,7 @@
 #include "cli/app/values.h"
 #include "cli/demo/result.h"
 #include "cli/demo/show.h"
-#include "once/yardstick.h"
+#include "tooling/bare_store_baseline.h"
 
 namespace once::cli {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using namespace demo;
 namespace fs = std::filesystem;
 
-struct Options {
+struct DemoOptions {
   std::optional<std::uint64_t> seconds{}, agents{}, tasks{}, seed{};
   std::optional<Duration> work{};
   std::optional<std::string> cost{};
@@ -38,7 +38,7 @@ std::string with_zone(std::string url, std::uint64_t seed) {
   return url.find('/', host) == std::string::npos ? fmt::format("{}/demo-{}", url, seed) : url;
 }
 
-bool paints(const Session& session, const Options& options) {
+bool paints(const Session& session, const DemoOptions& options) {
   const char* term = std::getenv("TERM");
   return !session.json && !options.plain && session.out.is_terminal() &&
          ::isatty(STDIN_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
@@ -96,7 +96,7 @@ class Demo {
   int run(Signals& signals) {
     const OpenOptions options{.nats = with_environment(session_.nats)};
     if (on_server(setting_.url)) {
-      auto remover = Yardstick::open(setting_.url, options);
+      auto remover = BareStoreBaseline::open(setting_.url, options);
       if (!remover) return session_.fail(remover.error());
       remover_ = std::move(*remover);
     }
@@ -113,12 +113,13 @@ class Demo {
       session_.out.line(fmt::format("once demo, seed {}, folder {}{}", setting_.seed,
                                     setting_.folder,
                                     session_.store.empty() ? "" : ", store " + setting_.url));
-    const auto entries = zone.log(0, 1);
+    const auto entries = zone.tasks().log(0, 1);
     if (!entries) return session_.fail(entries.error());
     if (!entries->empty())
       return session_.usage(
           fmt::format("the store {} holds tasks; the demo needs one that is empty", setting_.url));
-    if (auto added = zone.add(queue_of(setting_)); !added) return session_.fail(added.error());
+    if (auto added = zone.queues().add(queue_of(setting_)); !added)
+      return session_.fail(added.error());
     Show show(session_, signals, zone, setting_, paint_);
     const auto ran = show.run();
     if (!ran) return session_.fail(ran.error());
@@ -155,7 +156,7 @@ class Demo {
   // On a server the zone goes again, but not one that was there or that others have begun to use.
   Result<void> clear(const Zone* zone) {
     if (!remover_) return {};
-    const auto queues = zone != nullptr ? zone->queues() : std::vector<Queue>{};
+    const auto queues = zone != nullptr ? zone->queues().list() : std::vector<Queue>{};
     const bool ours = !remover_->found_zone() && queues && queues->size() <= 1;
     if (zone != nullptr && !ours)
       session_.hint(
@@ -170,10 +171,10 @@ class Demo {
   TempFolder& folder_;
   const bool paint_;
   // On a server: it knows whether the zone was there before, and removes it.
-  std::unique_ptr<Yardstick> remover_;
+  std::unique_ptr<BareStoreBaseline> remover_;
 };
 
-Result<Setting> setting_from(const Session& session, const Options& options) {
+Result<Setting> setting_from(const Session& session, const DemoOptions& options) {
   Setting setting;
   if (options.seconds) setting.length = std::chrono::seconds{*options.seconds};
   setting.work = options.work.value_or(setting.work);
@@ -198,7 +199,7 @@ Result<Setting> setting_from(const Session& session, const Options& options) {
   return setting;
 }
 
-int demo_command(Session& session, const Options& options) {
+int demo_command(Session& session, const DemoOptions& options) {
   auto setting = setting_from(session, options);
   if (!setting) return session.fail(setting.error());
   Signals signals(true);
@@ -220,7 +221,7 @@ int demo_command(Session& session, const Options& options) {
 
 void add_demo(CLI::App& root, Session& session) {
   auto* app = add_command(root, "demo", "Watch agents being killed for a minute, and count");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoOptions>();
   add_number(*app, "--seconds", options->seconds, "How long processes are killed (60)", 1, 86'400);
   add_number(*app, "--agents", options->agents, "Agents, a process each (7)", 1, 64);
   add_number(*app, "--tasks", options->tasks, "How many tasks (as many as there is time for)", 1,

@@ -12,7 +12,7 @@
 namespace once::cli::demo {
 namespace {
 
-constexpr Duration kAbsence{1'000};  // of an agent that is gone
+constexpr Duration kFleetAbsence{1'000};  // of an agent that is gone
 
 bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
 
@@ -105,7 +105,7 @@ Result<void> Fleet::note_end(Agent& agent) {
 }
 
 void Fleet::leave(Agent& agent, Agent::Now how, std::string_view told) {
-  agent.back = SteadyClock::now() + kAbsence;
+  agent.back = SteadyClock::now() + kFleetAbsence;
   std::string where = " while it waited for a task";
   if (agent.now == Agent::Now::working) where = " in " + agent.task;
   if (agent.now == Agent::Now::working && agent.step > 0)

@@ -13,10 +13,10 @@
 namespace once::cli::demo {
 namespace {
 
-constexpr std::size_t kBatch = 4;  // posts
-constexpr Duration kPace{150};     // between two lines
-constexpr Duration kAbsence{500};  // of a killed publisher
-constexpr int kMostLives = 3;      // for one batch
+constexpr std::size_t kPublishBatch = 4;    // posts
+constexpr Duration kPace{150};              // between two lines
+constexpr Duration kPublisherAbsence{500};  // of a killed publisher
+constexpr int kMostLives = 3;               // for one batch
 
 // What an id ends with that stands for a post that has one already.
 constexpr std::string_view kAgain = "-again";
@@ -79,8 +79,8 @@ Result<void> Publishers::tick(bool more, bool kills) {
 }
 
 void Publishers::plan(Publisher& publisher) {
-  const std::uint64_t left = setting_.tasks ? *setting_.tasks - made_ : kBatch;
-  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(kBatch, left); ++i) {
+  const std::uint64_t left = setting_.tasks ? *setting_.tasks - made_ : kPublishBatch;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(kPublishBatch, left); ++i) {
     const std::string name = fmt::format("post-{}", ++made_);
     publisher.batch.push_back({name, name});
     if (random_.one_in(8)) publisher.batch.push_back({name, name});
@@ -97,7 +97,8 @@ Result<void> Publishers::begin(Publisher& publisher, bool kills) {
     if (receipts >= 0) ::close(receipts);
     return Error{.code = Code::failed, .message = "cannot write to " + setting_.receipts()};
   }
-  auto process = Child::start(setting_, {"-q", "publish", "--batch", "-"}, ends[0], receipts);
+  auto process =
+      Child::start(setting_, {"-q", "--json", "publish", "--batch", "-"}, ends[0], receipts);
   ::close(ends[0]);
   ::close(receipts);
   publisher.feed = ends[1];
@@ -121,7 +122,7 @@ void Publishers::feed(Publisher& publisher) {
     ++kills_;
     diary_.say(fmt::format("{} killed with -9 after {} of {} lines; it will send all of them again",
                            publisher.name, publisher.sent, publisher.batch.size()));
-    publisher.next = now + kAbsence;
+    publisher.next = now + kPublisherAbsence;
     close(publisher);
     return;
   }

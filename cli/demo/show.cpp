@@ -13,7 +13,7 @@ namespace {
 constexpr Duration kBreath{40};             // between two looks
 constexpr Duration kBetweenKills{1'000};    // about
 constexpr Duration kBetweenQuestions{300};  // to the zone
-constexpr Duration kPatience{60'000};       // when the kills are over, and beyond a task's work
+constexpr Duration kShowPatience{60'000};   // when the kills are over, and beyond a task's work
 constexpr const char* kOtherTitle = "Another title";
 
 }  // namespace
@@ -57,7 +57,7 @@ Result<bool> Show::play() {
   return true;
 }
 
-Duration Show::patience() const { return kPatience + 2 * setting_.work; }
+Duration Show::patience() const { return kShowPatience + 2 * setting_.work; }
 
 // Lets the fleet end, so that nothing is written while it is counted.
 Result<bool> Show::finish() {

@@ -1,6 +1,7 @@
 // once flow add [--check] FILE..., once flow list, once flow export NAME[@VERSION]
 #include <fmt/format.h>
 
+#include "cli/app/advice.h"
 #include "cli/app/input.h"
 #include "cli/app/json_line.h"
 #include "cli/app/options.h"
@@ -63,7 +64,7 @@ void tell_added(Session& session, const FlowAdded& added) {
     session.say(fmt::format("workflow {} version {} is there already, with this definition",
                             added.workflow, added.version));
   }
-  for (const std::string& hint : added.hints) session.hint(hint);
+  for (const FlowHint& hint : added.hints) session.hint(with_advice(hint));
 }
 
 void tell_checked(Session& session, const std::string& file, const FlowAdded& checked) {
@@ -120,7 +121,7 @@ int export_one(Session& session, const std::string& text) {
   return kDone;
 }
 
-int list(Session& session) {
+int list_workflows(Session& session) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
   const auto workflows = zone->flows().list();
@@ -182,7 +183,8 @@ void add_add(CLI::App& flow, Session& session) {
 void add_list(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "list", "List the workflows, every version of them");
   add_example(*app, "Example:\n  once flow list");
-  when_given(*app, [&session] { session.command = [&session] { return list(session); }; });
+  when_given(*app,
+             [&session] { session.command = [&session] { return list_workflows(session); }; });
 }
 
 void add_export(CLI::App& flow, Session& session) {

@@ -1,17 +1,14 @@
 // once flow add|list|export|start|wait|work|runs|show|events|graph|signal|approve|cancel|retry
 #include "cli/flow/flow.h"
 
-#include <algorithm>
-
 #include "cli/app/commands.h"
 #include "cli/app/options.h"
 #include "cli/flow/print.h"
 
 namespace once::cli {
 
-bool is_run(const TaskView& task) {
-  return std::any_of(task.queues.begin(), task.queues.end(),
-                     [](const QueueView& view) { return view.queue == kRunsQueue; });
+bool is_run(const Zone& zone, const std::string& id, const Result<TaskView>& inspected) {
+  return !inspected && inspected.error().code == Code::not_found && zone.flows().show(id);
 }
 
 void add_flow(CLI::App& root, Session& session) {

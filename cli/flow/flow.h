@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "once/view.h"
+#include "once/zone.h"
 
 namespace CLI {
 class App;
@@ -15,8 +16,8 @@ class Session;
 
 inline constexpr std::string_view kEventsQueue = "once-flow";  // of the events of runs
 
-// It is no task, but how a zone keeps a run: other commands are for that.
-bool is_run(const TaskView& task);
+// Whether what inspect() did not find is a run. Other commands are for runs.
+bool is_run(const Zone& zone, const std::string& id, const Result<TaskView>& inspected);
 
 void add_flow_definitions(CLI::App& flow, Session& session);  // add list export
 void add_flow_start(CLI::App& flow, Session& session);        // start

@@ -33,7 +33,8 @@ class Looks {
 };
 
 std::string name_of(const FlowView::Step& step) {
-  return step.kind == "task" ? step.step : fmt::format("{} ({})", step.step, step.kind);
+  return step.kind == StepKind::task ? step.step
+                                     : fmt::format("{} ({})", step.step, to_string(step.kind));
 }
 
 FlowLabel label_of(const FlowView::Step& step, const StepLook* look, const Style& style) {
@@ -103,8 +104,8 @@ std::string escaped(std::string_view text) {
   }
   return out;
 }
-std::string quoted(std::string_view text) { return fmt::format("\"{}\"", escaped(text)); }
-std::string quoted_lines(std::vector<std::string> lines) {
+std::string dot_quoted(std::string_view text) { return fmt::format("\"{}\"", escaped(text)); }
+std::string dot_quoted_lines(std::vector<std::string> lines) {
   for (std::string& line : lines) line = escaped(line);
   return fmt::format("\"{}\"", fmt::join(lines, "\\n"));
 }
@@ -137,21 +138,22 @@ std::string graph_text(const FlowView& flow, const RunView* run, const Style& st
 
 std::string graph_dot(const FlowView& flow, const RunView* run) {
   const Looks looks(run);
-  std::string out = fmt::format("digraph {} {{\n", quoted(run ? run->info.run : flow.workflow));
+  std::string out = fmt::format("digraph {} {{\n", dot_quoted(run ? run->info.run : flow.workflow));
   out += "  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n";
   for (const FlowView::Step& step : flow.steps) {
     const StepLook* look = looks.find(step.step);
-    std::vector<std::string> lines{step.step, fmt::format("{} {}", step.kind, step.detail)};
+    std::vector<std::string> lines{step.step,
+                                   fmt::format("{} {}", to_string(step.kind), step.detail)};
     if (look != nullptr) lines.push_back(look_text(*look, Style(false)));
-    out += fmt::format("  {} [label={}, fillcolor={}];\n", quoted(step.step), quoted_lines(lines),
-                       fill_of(look));
+    out += fmt::format("  {} [label={}, fillcolor={}];\n", dot_quoted(step.step),
+                       dot_quoted_lines(lines), fill_of(look));
   }
   for (const FlowView::Step& step : flow.steps) {
     for (const std::string& from : step.depends_on)
-      out += fmt::format("  {} -> {};\n", quoted(from), quoted(step.step));
+      out += fmt::format("  {} -> {};\n", dot_quoted(from), dot_quoted(step.step));
     if (!step.on_failure.empty())
-      out += fmt::format("  {} -> {} [style=dashed, label=\"on failure\"];\n", quoted(step.step),
-                         quoted(step.on_failure));
+      out += fmt::format("  {} -> {} [style=dashed, label=\"on failure\"];\n",
+                         dot_quoted(step.step), dot_quoted(step.on_failure));
   }
   return out + "}\n";
 }

@@ -18,25 +18,34 @@ bool settled(State state) {
 
 StepLook active_look(const RunStep& step) {
   constexpr StepLook kActive{"▶", "active", State::running};
-  if (step.kind != "task") return {"⏸", "waiting", State::retrying};
+  if (step.kind != StepKind::task) return {"⏸", "waiting", State::retrying};
   if (!step.task_state || settled(*step.task_state)) return kActive;
   const State state = *step.task_state;
   if (state == State::running) return {"▶", to_string(state), state};
   return {"⏸", to_string(state), state == State::in_doubt ? state : State::retrying};
 }
 
+std::string_view outcome_of(const RunEvent& event) {
+  return event.outcome ? to_string(*event.outcome) : std::string_view{};
+}
+
+// The library says why; the command says what to start.
+std::string why_of(const RunStep& step) {
+  return step.needs_runner ? step.why + " (once flow work)" : step.why;
+}
+
 std::string step_json(const RunStep& step) {
   const bool failed = step.status == StepStatus::failed;
   JsonLine line;
   line.text("step", step.step)
-      .text("kind", step.kind)
+      .text("kind", to_string(step.kind))
       .text("state", look_of(step).word)
       .number("attempts", static_cast<std::uint64_t>(step.attempts))
       .text_or_null("task", step.task)
       .text_or_null("queue", step.queue)
       .body_or_null("output", "raw", step.output)
       .text_or_null("error", failed ? step.why : "")
-      .text_or_null("why", failed ? "" : step.why);
+      .text_or_null("why", failed ? "" : why_of(step));
   if (step.sequence > 0) {
     line.number("sequence", step.sequence);
   } else {
@@ -100,8 +109,8 @@ std::string steps_text(const RunView& run, Time now, const Style& style) {
     const std::string name = fmt::format("{} {}", look.mark, printable(step.step));
     table.row({Table::Cell(name, style.in_state(look.colour, name)),
                Table::Cell(std::string(look.word), style.in_state(look.colour, look.word)),
-               step.kind == "task" ? fmt::format("{}", step.attempts) : std::string("-"),
-               step.kind == "task" && !step.queue.empty() ? step.queue : std::string("-"),
+               step.kind == StepKind::task ? fmt::format("{}", step.attempts) : std::string("-"),
+               step.kind == StepKind::task && !step.queue.empty() ? step.queue : std::string("-"),
                step.at ? format_time(*step.at) : std::string("-"), why_text(step, now, style)});
   }
   return table.str(style);
@@ -128,6 +137,7 @@ StepLook look_of(RunPhase phase) {
     case RunPhase::completed: return {"✓", to_string(phase), State::completed};
     case RunPhase::failed: return {"✗", to_string(phase), State::dead};
     case RunPhase::cancelled: return {"–", to_string(phase), State::cancelled};
+    case RunPhase::unreadable: return {"?", to_string(phase), State::in_doubt};
   }
   return {};
 }
@@ -146,10 +156,11 @@ Error end_of(const RunInfo& run) {
 }
 
 std::string why_text(const RunStep& step, std::optional<Time> now, const Style& style) {
-  std::string text = style.error_cell(step.why);
+  std::string text = style.error_cell(why_of(step));
   if (!step.until) return text;
   text += fmt::format("{}({} {}", text.empty() ? "" : " ",
-                      step.kind == "task" ? "tried again at" : "until", format_time(*step.until));
+                      step.kind == StepKind::task ? "tried again at" : "until",
+                      format_time(*step.until));
   if (!now) return text + ')';
   const Duration left = *step.until - *now;
   return text + (left > Duration{0} ? fmt::format(", in {})", age_text(left)) : ", due)");
@@ -194,7 +205,8 @@ std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& s
     const StepLook look = look_of(run.state);
     std::vector<Table::Cell> cells{
         printable(run.run),
-        fmt::format("{}@{}", printable(run.workflow), run.version),
+        run.version > 0 ? fmt::format("{}@{}", printable(run.workflow), run.version)
+                        : printable(run.workflow),
         run.key ? printable(*run.key) : std::string("-"),
         Table::Cell(look_text(look, Style(false)), look_text(look, style)),
         fmt::format("{}/{}", run.steps_done, run.steps),
@@ -216,9 +228,9 @@ std::string EventLines::heading(const Style& style) const {
 }
 
 std::string EventLines::line(const RunEvent& event) const {
-  std::string text =
-      fmt::format("{:>8}  {}  {:<10}  {:<{}}  {:<9}", fmt::format("#{}", event.sequence),
-                  format_time(event.at), event.event, event.step, steps_, event.outcome);
+  std::string text = fmt::format("{:>8}  {}  {:<10}  {:<{}}  {:<9}",
+                                 fmt::format("#{}", event.sequence), format_time(event.at),
+                                 to_string(event.kind), event.step, steps_, outcome_of(event));
   if (!event.signal.empty()) text += "  " + printable(event.signal);
   if (!event.error.empty()) {
     text += "  " + printable(event.error);
@@ -235,12 +247,12 @@ std::string event_json(const RunEvent& event) {
   return JsonLine{}
       .number("sequence", event.sequence)
       .time("at", event.at)
-      .text("event", event.event)
+      .text("event", to_string(event.kind))
       .text("id", event.id)
       .text_or_null("step", event.step)
       .text_or_null("signal", event.signal)
       .number("n", event.n)
-      .text_or_null("outcome", event.outcome)
+      .text_or_null("outcome", outcome_of(event))
       .body_or_null("value", "raw", event.value)
       .text_or_null("error", event.error)
       .text_or_null("by", event.by.who)

@@ -12,7 +12,7 @@
 
 namespace once::cli {
 
-inline constexpr std::string_view kRunsQueue = "once-runs";  // where a zone keeps them
+inline constexpr std::string_view kRunsQueue = "once-runs";  // what an audit calls them
 
 // For people, with --json as one object.
 void print_run(Session& session, const RunView& run);

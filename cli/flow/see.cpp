@@ -31,7 +31,7 @@ struct RunsOptions {
   std::optional<std::uint64_t> limit{};
   bool watch = false;
 };
-struct ShowOptions {
+struct ShowRunOptions {
   std::string run{};
   std::optional<std::uint64_t> at{};
   bool watch = false;
@@ -86,11 +86,12 @@ class Painted {
 };
 
 // The same what for every RUN: an unknown one may be the name of a workflow.
-Error explained(Error error, const Flows& flows, const std::string& run) {
+Error explained(const Error& error, const Flows& flows, const std::string& run) {
   if (error.code != Code::not_found || !flows.definition(run)) return error;
-  error.message = fmt::format(
-      "{0} is a workflow, and a run is wanted; once flow runs --workflow {0} lists them", run);
-  return error;
+  return {
+      .code = Code::not_found,
+      .message = fmt::format(
+          "{0} is a workflow, and a run is wanted; once flow runs --workflow {0} lists them", run)};
 }
 
 // runs
@@ -107,8 +108,8 @@ Result<RunFilter> filter_of(const RunsOptions& options) {
     filter.state = run_phase_from(*options.state);
     if (!filter.state) {
       return Error{.code = Code::invalid_input,
-                   .message = fmt::format("--state takes running, waiting, completed, failed or "
-                                          "cancelled, not \"{}\"",
+                   .message = fmt::format("--state takes running, waiting, completed, failed, "
+                                          "cancelled or unreadable, not \"{}\"",
                                           *options.state)};
     }
   }
@@ -239,7 +240,7 @@ int watch_run(Session& session, const std::string& run) {
       });
 }
 
-int show(Session& session, const ShowOptions& options) {
+int show(Session& session, const ShowRunOptions& options) {
   if (options.watch && options.at) {
     return session.usage("--at shows what was and --watch what comes; give one of them");
   }
@@ -255,19 +256,24 @@ int show(Session& session, const ShowOptions& options) {
 
 // events
 
+// A run that timed out is a failed run.
+RunPhase phase_of(std::optional<FlowOutcome> outcome) {
+  if (outcome == FlowOutcome::completed) return RunPhase::completed;
+  if (outcome == FlowOutcome::cancelled) return RunPhase::cancelled;
+  return RunPhase::failed;
+}
+
 // A run has ended when no retry came after its last end.
 std::optional<int> end_status(Session& session, const std::string& run,
                               const std::vector<RunEvent>& events) {
   std::uint32_t round = 1;
   const RunEvent* end = nullptr;
   for (const RunEvent& event : events) {
-    if (event.event == "retried") round = std::max(round, event.n);
-    if (event.event == "ended" && (end == nullptr || event.n > end->n)) end = &event;
+    if (event.kind == RunEvent::Kind::retried) round = std::max(round, event.n);
+    if (event.kind == RunEvent::Kind::ended && (end == nullptr || event.n > end->n)) end = &event;
   }
   if (end == nullptr || end->n < round) return {};
-  return end_status(session, {.run = run,
-                              .state = run_phase_from(end->outcome).value_or(RunPhase::failed),
-                              .error = end->error});
+  return end_status(session, {.run = run, .state = phase_of(end->outcome), .error = end->error});
 }
 
 // Each event once, whenever it turns up.
@@ -332,7 +338,7 @@ std::string graph_json(const FlowView& flow, const RunView* run) {
     for (const std::string& name : step.depends_on) before.push_back(json_string(name));
     steps.push_back(JsonLine{}
                         .text("step", step.step)
-                        .text("kind", step.kind)
+                        .text("kind", to_string(step.kind))
                         .text("detail", step.detail)
                         .json("depends_on", json_array(before))
                         .text_or_null("on_failure", step.on_failure)
@@ -427,7 +433,7 @@ void add_runs(CLI::App& flow, Session& session) {
            "Only with this key, as --json shows it. With --workflow\n"
            "the run that has it or had it last, else all that did");
   add_text(*app, "--state", options->state, "STATE",
-           "Only running, waiting, completed, failed or\ncancelled ones");
+           "Only running, waiting, completed, failed,\ncancelled or unreadable ones");
   add_moment(*app, "--since", options->since, "Only started since then; 2h: two hours ago");
   add_number(*app, "--limit", options->limit, "At most so many (100)", 1, 1'000'000'000);
   add_flag(*app, "--watch", options->watch, "Again every second, until SIGINT");
@@ -439,7 +445,7 @@ void add_runs(CLI::App& flow, Session& session) {
 
 void add_show(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "show", "Show how a run and each of its steps stand");
-  auto options = std::make_shared<ShowOptions>();
+  auto options = std::make_shared<ShowRunOptions>();
   add_needed(*app, "RUN", options->run, "The run's id");
   add_number(*app, "--at", options->at,
              "As it stood when the log had reached this sequence\n(once flow events lists them)");

@@ -13,11 +13,11 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct FlowStartOptions {
   std::string workflow{};
   std::optional<std::string> input{};
   bool unique = false;
-  std::optional<std::optional<Duration>> wait{};  // given, and for how long
+  std::optional<std::optional<Duration>> wait{};  // --wait, and --wait=D
 };
 
 Error not_started(Error error) {
@@ -50,7 +50,7 @@ void tell(Session& session, const Flows& flows, const Started& started) {
   }
 }
 
-int start(Session& session, const Options& options) {
+int start(Session& session, const FlowStartOptions& options) {
   const auto wanted = flow_name_from(options.workflow);
   if (!wanted) return session.fail(not_started(wanted.error()));
   const auto input = body_from(options.input, false);
@@ -71,7 +71,7 @@ int start(Session& session, const Options& options) {
 
 void add_flow_start(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "start", "Start a run of a workflow, once per key of its input");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FlowStartOptions>();
   add_needed(*app, "WORKFLOW", options->workflow, "NAME, or NAME@VERSION; without: the newest");
   add_text(*app, "INPUT", options->input, "",
            "JSON text, @FILE, or - for standard input; none: null");

@@ -17,7 +17,7 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct FlowWaitOptions {
   std::string run{};
   std::optional<Duration> timeout{};
 };
@@ -104,7 +104,7 @@ class WaitForRun {
   std::optional<Clock::time_point> deadline_;
 };
 
-int wait(Session& session, const Options& options) {
+int wait(Session& session, const FlowWaitOptions& options) {
   auto zone = session.open(Missing::refuse, Stays::longer);
   if (!zone) return session.fail(zone.error());
   return wait_for_run(session, *zone, options.run, options.timeout);
@@ -122,15 +122,17 @@ std::string way_on(const Flows& flows, const RunInfo& run) {
   if (run.state != RunPhase::failed) return {};
   const auto events = flows.events(run.run);
   if (!events) return {};
-  const auto ended = std::find_if(events->rbegin(), events->rend(),
-                                  [](const RunEvent& event) { return event.event == "ended"; });
-  if (ended == events->rend() || ended->outcome != to_string(RunPhase::failed)) return {};
-  return fmt::format("; once flow retry {} lets it go on", run.run);
+  const auto ended = std::find_if(events->rbegin(), events->rend(), [](const RunEvent& event) {
+    return event.kind == RunEvent::Kind::ended;
+  });
+  if (ended == events->rend() || ended->outcome != FlowOutcome::failed) return {};
+  return fmt::format("; once flow retry {} lets it go on if the failed step can run again",
+                     run.run);
 }
 
 void add_flow_wait(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "wait", "Wait until a run has ended, then as once flow show");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FlowWaitOptions>();
   add_needed(*app, "RUN", options->run, "The run, as once flow start named it");
   add_duration(*app, "--timeout", options->timeout, "Give up after so long (never)", Duration{0});
   add_example(*app,

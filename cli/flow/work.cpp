@@ -12,7 +12,7 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct FlowWorkOptions {
   std::optional<std::uint64_t> concurrency{};
   MetricsOptions metrics{};
   std::optional<std::string> worker{};
@@ -35,7 +35,7 @@ void hint_at_failed(const Session& session, const Flows& flows) {
   }
 }
 
-int work(Session& session, const Options& options) {
+int work(Session& session, const FlowWorkOptions& options) {
   Signals signals;
   const auto port = open_port(session, options.metrics);
   if (!port) return session.fail(port.error());
@@ -88,7 +88,7 @@ int work(Session& session, const Options& options) {
 
 void add_flow_work(CLI::App& flow, Session& session) {
   auto* app = add_command(flow, "work", "Drive the runs; any number may do so at once");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FlowWorkOptions>();
   add_number(*app, "--concurrency", options->concurrency,
              fmt::format("Events handled at once ({})", RunnerOptions{}.concurrency), 1, 1024);
   add_text(*app, "--worker", options->worker, "NAME", "This runner's name (host and process id)");

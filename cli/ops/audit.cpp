@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, Period>, 3> kPeriods{
     {{"hour", Period::hour}, {"day", Period::day}, {"month", Period::month}}};
 constexpr Duration kWatchEvery = std::chrono::minutes{1};
 
-struct Options {
+struct AuditFlags {
   std::optional<Time> since{};
   std::optional<std::string> by{};
   std::optional<std::string> queue{};
@@ -39,7 +39,7 @@ struct Request {
   std::optional<double> cost{};
 };
 
-Result<Request> understand(const Options& options) {
+Result<Request> understand(const AuditFlags& options) {
   Request request{
       .audit = {.queue = options.queue.value_or(""), .since = options.since, .deep = options.deep}};
   const auto invalid = [](std::string message) {
@@ -264,7 +264,7 @@ void run_hook(const std::string& command, const std::string& input) {
     complain(fmt::format("once: the hook failed (wait status {}); the audit goes on", status));
 }
 
-int audit(Session& session, const Options& options) {
+int audit(Session& session, const AuditFlags& options) {
   auto request = understand(options);
   if (!request) return session.fail(request.error());
   std::optional<Signals> signals;
@@ -303,7 +303,7 @@ int audit(Session& session, const Options& options) {
 void add_audit(CLI::App& root, Session& session) {
   auto* app = add_command(
       root, "audit", "Reconcile log, ledger and deliveries; exit 4: something is not explained");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AuditFlags>();
   add_moment(*app, "--since", options->since,
              "Only tasks that were published since, by whole periods");
   add_text(*app, "--by", options->by, "PERIOD", "hour, day or month, in UTC (day)");

@@ -20,14 +20,14 @@
 #include "cli/app/session.h"
 #include "cli/app/signals.h"
 #include "cli/app/temp_folder.h"
-#include "once/yardstick.h"
+#include "tooling/bare_store_baseline.h"
 
 namespace once::cli {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::size_t kBatch = 500;
+constexpr std::size_t kBenchBatch = 500;
 constexpr int kInFlight = 512;
 constexpr int kPublishers = 256;
 constexpr std::array kQueues{"backlog", "single", "sequential", "latency"};
@@ -82,7 +82,7 @@ class Workload {
 
 class Bench {
  public:
-  Bench(Session& session, Zone& zone, std::string url, Yardstick& bare, std::size_t tasks)
+  Bench(Session& session, Zone& zone, std::string url, BareStoreBaseline& bare, std::size_t tasks)
       : session_(session), zone_(zone), url_(std::move(url)), bare_(bare), tasks_(tasks) {}
 
   void run() {
@@ -106,21 +106,23 @@ class Bench {
                                     : fmt::format("{:<28}{:>14.6g}  {}", measure, value, unit));
     session_.out.flush();
   }
-  // Reported before the yardstick is run, so that whoever reads along can tell the two apart.
+  // Reported before the baseline is run, so that whoever reads along can tell the two apart.
   template <class Bare>
   void report(std::string_view measure, double value, std::string_view unit, Bare bare) {
     report(measure, value, unit);
     report(fmt::format("ratio_{}", measure), value / bare(), fmt::format("of {}", bare_.name()));
   }
 
-  void add_queue(const std::string& name) { zone_.add({.name = name, .topic = name}).value(); }
+  void add_queue(const std::string& name) {
+    zone_.queues().add({.name = name, .topic = name}).value();
+  }
 
   // In batches; answers ids per second.
   double publish_bare(const std::vector<std::string>& ids) {
     const auto start = SteadyClock::now();
     const std::span all(ids);
-    for (std::size_t from = 0; from < ids.size(); from += kBatch)
-      bare_.publish(all.subspan(from, std::min(kBatch, ids.size() - from)), workload_.body())
+    for (std::size_t from = 0; from < ids.size(); from += kBenchBatch)
+      bare_.publish(all.subspan(from, std::min(kBenchBatch, ids.size() - from)), workload_.body())
           .value();
     return static_cast<double>(ids.size()) / seconds_since(start);
   }
@@ -137,9 +139,9 @@ class Bench {
     add_queue("backlog");
     ids_ = workload_.ids(tasks_);
     const auto start = SteadyClock::now();
-    for (std::size_t from = 0; from < ids_.size(); from += kBatch) {
+    for (std::size_t from = 0; from < ids_.size(); from += kBenchBatch) {
       std::vector<Task> batch;
-      for (std::size_t i = from; i < std::min(ids_.size(), from + kBatch); ++i)
+      for (std::size_t i = from; i < std::min(ids_.size(), from + kBenchBatch); ++i)
         batch.push_back(workload_.task("backlog", ids_[i]));
       for (const auto& receipt : zone_.publish_batch(std::move(batch)))
         duplicates_ += receipt.value().duplicate ? 1U : 0U;
@@ -167,7 +169,7 @@ class Bench {
       missing_ += count == 0 ? 1U : 0U;
     }
     report("backlog", once, "tasks/s",
-           [&] { return static_cast<double>(tasks_) / work_bare(tasks_, kBatch); });
+           [&] { return static_cast<double>(tasks_) / work_bare(tasks_, kBenchBatch); });
   }
 
   // Many threads, each publishing one task at a time.
@@ -252,14 +254,14 @@ class Bench {
   }
 
   bool completed(const std::string& id) const {
-    const std::vector<QueueView> queues = zone_.inspect(id).value().queues;
+    const std::vector<QueueView> queues = zone_.tasks().inspect(id).value().queues;
     return !queues.empty() && queues[0].state == State::completed;
   }
 
   Session& session_;
   Zone& zone_;
   const std::string url_;
-  Yardstick& bare_;
+  BareStoreBaseline& bare_;
   const std::size_t tasks_;
   Workload workload_{20'240'601};
   std::vector<std::string> ids_;
@@ -291,8 +293,8 @@ class Interruption {
 };
 
 // A zone that bench made goes again, but not when somebody has begun to use it meanwhile.
-Result<void> clear(Yardstick& bare, const Zone& zone) {
-  const auto queues = zone.queues();
+Result<void> clear(BareStoreBaseline& bare, const Zone& zone) {
+  const auto queues = zone.queues().list();
   const bool ours = queues && std::all_of(queues->begin(), queues->end(), [](const Queue& queue) {
                       return std::find(kQueues.begin(), kQueues.end(), queue.name) != kQueues.end();
                     });
@@ -302,14 +304,14 @@ Result<void> clear(Yardstick& bare, const Zone& zone) {
 int measure(Session& session, Signals& signals, const std::string& url, std::size_t tasks,
             const std::function<void()>& clear_files) {
   const OpenOptions options{.nats = with_environment(session.nats)};
-  auto bare = Yardstick::open(url, options);
+  auto bare = BareStoreBaseline::open(url, options);
   if (!bare) return session.fail(bare.error());
   auto zone = Zone::open(url, options);
   if (!zone) {
     static_cast<void>((*bare)->clear(false));
     return session.fail(zone.error());
   }
-  auto entries = zone->log(0, 1);
+  auto entries = zone->tasks().log(0, 1);
   if (!entries || !entries->empty()) {
     static_cast<void>((*bare)->clear(false));
     if (!entries) return session.fail(entries.error());

@@ -20,11 +20,11 @@
 namespace once::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using ServerClock = std::chrono::steady_clock;
 
 constexpr std::size_t kConnections = 16;
 constexpr std::size_t kMostHead = 8 << 10;
-constexpr std::chrono::seconds kPatience{5};  // with one connection, all in all
+constexpr std::chrono::seconds kClientPatience{5};  // with one connection, all in all
 constexpr int kPortTries = 16;
 
 std::string_view reason(int status) {
@@ -105,7 +105,7 @@ class HttpServer::Socket {
 struct HttpServer::Connection {
   enum class Phase { reading, writing, closing };
   Socket socket{};
-  Clock::time_point until{};
+  ServerClock::time_point until{};
   Phase phase = Phase::reading;
   std::string text{};  // what came, then what is still to be sent
 };
@@ -184,7 +184,7 @@ void HttpServer::run(std::stop_token ended) {
     for (const Socket& listener : listeners_) {
       fds.push_back({.fd = listener.fd(), .events = POLLIN, .revents = 0});
     }
-    auto next = Clock::time_point::max();
+    auto next = ServerClock::time_point::max();
     for (const Connection& connection : connections_) {
       const bool sends = connection.phase == Connection::Phase::writing;
       fds.push_back({.fd = connection.socket.fd(),
@@ -194,14 +194,14 @@ void HttpServer::run(std::stop_token ended) {
     }
     int wait = -1;
     if (!connections_.empty()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - ServerClock::now());
       wait = static_cast<int>(std::max<std::chrono::milliseconds::rep>(0, left.count()));
     }
     if (::poll(fds.data(), fds.size(), wait) < 0) continue;
 
     const auto ready = [&](std::size_t i) { return fds[i].revents != 0; };
     const std::size_t first = 1 + listeners_.size();
-    const auto now = Clock::now();
+    const auto now = ServerClock::now();
     std::vector<Connection> going_on;
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       Connection& connection = connections_[i];
@@ -224,7 +224,8 @@ void HttpServer::accept_from(const Socket& listener) {
     return;
   }
   if (connections_.size() >= kConnections) connections_.erase(connections_.begin());
-  connections_.push_back({.socket = std::move(accepted), .until = Clock::now() + kPatience});
+  connections_.push_back(
+      {.socket = std::move(accepted), .until = ServerClock::now() + kClientPatience});
 }
 
 bool HttpServer::serve(Connection& connection) {

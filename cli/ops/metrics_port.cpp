@@ -15,13 +15,13 @@
 namespace once::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using MetricsClock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kFresh{1};     // how long a status is good for
-constexpr int kShare = 10;                    // and so many times as long as it took to find out
-constexpr std::chrono::seconds kPatience{1};  // with one look at the zone
-constexpr std::chrono::seconds kStale{60};    // how old a status may be when a new one takes longer
-constexpr Duration kLeastSilence{5'000};      // of the store, before it counts as away
+constexpr std::chrono::seconds kFresh{1};  // how long a status is good for
+constexpr int kShare = 10;                 // and so many times as long as it took to find out
+constexpr std::chrono::seconds kZonePatience{1};  // with one look at the zone
+constexpr std::chrono::seconds kStale{60};  // how old a status may be when a new one takes longer
+constexpr Duration kLeastSilence{5'000};    // of the store, before it counts as away
 
 HttpAnswer plain(int status, std::string_view text) {
   return {.status = status, .body = fmt::format("{}\n", text)};
@@ -39,14 +39,15 @@ class MetricsPort::StatusLook {
   std::shared_ptr<const Status> get() {
     std::unique_lock lock(mutex_);
     if (!looking_) {
-      if (Clock::now() < fresh_until_) return latest_;
+      if (MetricsClock::now() < fresh_until_) return latest_;
       looking_ = true;
-      began_ = Clock::now();
+      began_ = MetricsClock::now();
       changed_.notify_all();
     }
     // Counted from the look's beginning: requests that come while it hangs do not wait in turn.
-    const bool found = changed_.wait_until(lock, began_ + kPatience, [this] { return !looking_; });
-    return found || Clock::now() < found_at_ + kStale ? latest_ : nullptr;
+    const bool found =
+        changed_.wait_until(lock, began_ + kZonePatience, [this] { return !looking_; });
+    return found || MetricsClock::now() < found_at_ + kStale ? latest_ : nullptr;
   }
 
  private:
@@ -56,10 +57,10 @@ class MetricsPort::StatusLook {
       lock.unlock();
       auto status = zone_.status();
       lock.lock();
-      const auto now = Clock::now();
+      const auto now = MetricsClock::now();
       latest_ = status ? std::make_shared<const Status>(std::move(*status)) : nullptr;
       found_at_ = now;
-      fresh_until_ = now + std::max<Clock::duration>(kFresh, kShare * (now - began_));
+      fresh_until_ = now + std::max<MetricsClock::duration>(kFresh, kShare * (now - began_));
       looking_ = false;
       changed_.notify_all();
     }
@@ -70,7 +71,7 @@ class MetricsPort::StatusLook {
   std::condition_variable_any changed_;
   // Under mutex_.
   bool looking_ = false;
-  Clock::time_point began_{}, found_at_{}, fresh_until_{};
+  MetricsClock::time_point began_{}, found_at_{}, fresh_until_{};
   std::shared_ptr<const Status> latest_;  // shared with the answers that are being written
   std::jthread thread_;                   // last: it uses the others
 };

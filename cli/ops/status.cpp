@@ -15,9 +15,9 @@
 namespace once::cli {
 namespace {
 
-constexpr std::array kStates{State::scheduled, State::waiting,   State::running,
-                             State::retrying,  State::in_doubt,  State::completed,
-                             State::dead,      State::cancelled, State::duplicate};
+constexpr std::array kStatusStates{State::scheduled, State::waiting,   State::running,
+                                   State::retrying,  State::in_doubt,  State::completed,
+                                   State::dead,      State::cancelled, State::duplicate};
 
 std::uint64_t count_of(const QueueStatus& status, State state) {
   const auto found = status.tasks.find(state);
@@ -36,7 +36,7 @@ void print_json(Session& session, const Status& status) {
   for (const QueueStatus& queue : status.queues) {
     JsonLine line;
     line.text("queue", queue.queue.name).text_or_null("topic", queue.queue.topic);
-    for (State state : kStates) line.number(to_string(state), count_of(queue, state));
+    for (State state : kStatusStates) line.number(to_string(state), count_of(queue, state));
     line.number("workers", queue.workers);
     add_age(line, "oldest_waiting_s", queue.oldest_waiting);
     add_age(line, "oldest_in_doubt_s", queue.oldest_in_doubt);
@@ -49,7 +49,7 @@ void print_json(Session& session, const Status& status) {
 // Columns of states that hardly occur are left out while they are empty.
 std::vector<State> shown_states(const Status& status) {
   std::vector<State> shown;
-  for (State state : kStates) {
+  for (State state : kStatusStates) {
     const bool rare = state == State::scheduled || state == State::cancelled ||
                       state == State::in_doubt || state == State::duplicate;
     const bool used = std::any_of(status.queues.begin(), status.queues.end(),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/app/advice.h"
 #include "cli/app/commands.h"
 #include "cli/app/json_line.h"
 #include "cli/app/options.h"
@@ -14,7 +15,7 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct ApplyOptions {
   std::string file{};
   bool dry_run = false;
   bool prune = false;
@@ -41,7 +42,7 @@ struct Item {
   std::optional<std::uint32_t> version{};  // of a workflow
   std::vector<QueueChange> changes{};
   std::string about{};  // for people: what is added, or why it cannot be
-  std::vector<std::string> hints{};
+  std::vector<FlowHint> hints{};
   const DeclaredQueue* queue = nullptr;
   const DeclaredFlow* flow = nullptr;
 };
@@ -57,7 +58,7 @@ struct Found {
 bool own(std::string_view name) { return name.starts_with("once-"); }
 
 Result<Found> look_at(const Zone& zone) {
-  auto queues = zone.queues();
+  auto queues = zone.queues().list();
   if (!queues) return queues.error();
   auto flows = zone.flows().list();
   if (!flows) return flows.error();
@@ -69,7 +70,7 @@ Result<Found> look_at(const Zone& zone) {
 class Planner {
  public:
   // `zone`: null when there is none yet.
-  Planner(const Zone* zone, const Options& options, Declaration& declared)
+  Planner(const Zone* zone, const ApplyOptions& options, Declaration& declared)
       : zone_(zone), options_(options), declared_(declared) {}
 
   // The items in the order in which they are done; mistakes go to the declaration.
@@ -130,11 +131,11 @@ class Planner {
     const auto add = [&](Queue queue) {
       queue.stream.clear();  // a zone in memory has none
       queue.from = {};
-      return rehearsal.add(queue);
+      return rehearsal.queues().add(queue);
     };
     for (const DeclaredQueue& each : declared_.queues)
       if (auto added = add(each.queue); !added)
-        declared_.mistakes.push_back({each.at, added.error().message});
+        declared_.mistakes.push_back({each.at, with_advice(added.error())});
     if (options_.prune) return;
     for (const Queue& queue : found_.queues)
       if (!own(queue.name)) (void)add(queue);
@@ -164,7 +165,7 @@ class Planner {
       item.action = Action::cannot;
       item.about = added.error().message;
     } else {
-      declared_.mistakes.push_back({declared.at, added.error().message});
+      declared_.mistakes.push_back({declared.at, with_advice(added.error())});
       return {};
     }
     items_.push_back(std::move(item));
@@ -221,7 +222,7 @@ class Planner {
   static constexpr std::size_t kMostRuns = 1'000'000;
 
   const Zone* zone_;
-  const Options& options_;
+  const ApplyOptions& options_;
   Declaration& declared_;
   Found found_{};
   std::vector<Item> items_{};
@@ -267,7 +268,7 @@ std::string json_of(const Item& item) {
 
 void tell(Session& session, const Item& item) {
   session.out.line(session.json ? json_of(item) : line_of(item));
-  for (const std::string& hint : item.hints) session.hint(hint);
+  for (const FlowHint& hint : item.hints) session.hint(with_advice(hint));
 }
 
 void tell_sum(Session& session, const std::vector<Item>& items, bool dry_run) {
@@ -316,7 +317,7 @@ int tell_mistakes(Session& session, const std::string& file, const std::vector<M
 // --- Doing -------------------------------------------------------------------------------------
 
 Result<void> change(Zone& zone, const Queue& wanted) {
-  auto changed = zone.change(wanted.name, [&](Queue& queue) {
+  auto changed = zone.queues().change(wanted.name, [&](Queue& queue) {
     Queue next = wanted;
     next.paused = queue.paused;
     next.from = queue.from;
@@ -340,7 +341,7 @@ Result<void> carry_out(Zone& zone, const Item& item, bool force) {
     case Action::change: return change(zone, item.queue->queue);
     case Action::remove:
       if (item.version) return zone.flows().remove(item.name, *item.version);
-      return zone.remove_queue(item.name, force);
+      return zone.queues().remove(item.name, {.force = force});
     case Action::unchanged:
     case Action::cannot: break;
   }
@@ -366,7 +367,7 @@ int refuse(Session& session, const std::vector<Item>& items) {
                               all == 1 ? "1 thing" : fmt::format("{} things", all))});
 }
 
-int apply(Session& session, const Options& options) {
+int apply(Session& session, const ApplyOptions& options) {
   if (options.force && !options.prune)
     return session.usage("--force goes with --prune: it removes what still has tasks or runs");
   auto declared = read_declaration(options.file);
@@ -397,7 +398,7 @@ int apply(Session& session, const Options& options) {
 
 void add_apply(CLI::App& root, Session& session) {
   auto* app = add_command(root, "apply", "Make queues and workflows what a file declares");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ApplyOptions>();
   add_needed(*app, "FILE", options->file, "The declaration, TOML or JSON; - for standard input");
   add_flag(*app, "--dry-run", options->dry_run,
            "Say what would change, and change nothing; exit 4: something would");

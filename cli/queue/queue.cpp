@@ -43,10 +43,10 @@ int add(Session& session, const Named& options) {
   return kDone;
 }
 
-int list(Session& session) {
+int list_queues(Session& session) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  auto queues = zone->queues();
+  auto queues = zone->queues().list();
   if (!queues) return session.fail(queues.error());
   Table table({{"QUEUE", Table::Align::left, true},
                {"TOPIC"},
@@ -117,7 +117,7 @@ int set(Session& session, const Named& options) {
   if (!zone) return session.fail(zone.error());
   Queue before;
   Result<void> applied;
-  const auto after = zone->change(options.name, [&](Queue& queue) {
+  const auto after = zone->queues().change(options.name, [&](Queue& queue) {
     before = queue;
     applied = apply(options.queue, queue);
   });
@@ -135,7 +135,7 @@ int set(Session& session, const Named& options) {
 }
 
 Result<void> pause_one(Zone& zone, const std::string& name, bool paused) {
-  auto changed = zone.change(name, [&](Queue& queue) { queue.paused = paused; });
+  auto changed = paused ? zone.queues().pause(name) : zone.queues().resume(name);
   if (!changed) return changed.error();
   return {};
 }
@@ -168,7 +168,7 @@ int pause(Session& session, const std::vector<std::string>& names, bool paused) 
 int remove(Session& session, const Named& options) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  if (auto done = zone->remove_queue(options.name, options.force); !done) {
+  if (auto done = zone->queues().remove(options.name, {.force = options.force}); !done) {
     return session.fail(done.error());
   }
   if (session.json) {
@@ -225,7 +225,8 @@ void add_queue(CLI::App& root, Session& session) {
 
   auto* listing = add_command(*app, "list", "List the queues");
   add_example(*listing, "Example:\n  once queue list");
-  when_given(*listing, [&session] { session.command = [&session] { return list(session); }; });
+  when_given(*listing,
+             [&session] { session.command = [&session] { return list_queues(session); }; });
 
   auto* showing = named("show", "Show a queue's definition");
   add_example(*showing, "Example:\n  once queue show billing");

@@ -41,7 +41,7 @@ Result<std::vector<Duration>> parse_backoff(std::string_view text) {
 // One more than the log's last sequence. Found by halving: the API reads forward only.
 Result<std::uint64_t> end_of_log(const Zone& zone) {
   auto beyond = [&](std::uint64_t after) -> Result<bool> {
-    auto entries = zone.log(after, 1);
+    auto entries = zone.tasks().log(after, 1);
     if (!entries) return entries.error();
     return !entries->empty();
   };
@@ -71,7 +71,7 @@ Result<std::uint64_t> end_of_log(const Zone& zone) {
 Result<std::uint64_t> first_since(const Zone& zone, Time since) {
   std::uint64_t after = 0;
   for (;;) {
-    auto entries = zone.log(after, 100);
+    auto entries = zone.tasks().log(after, 100);
     if (!entries) return entries.error();
     if (entries->empty()) return after + 1;
     for (const LogEntry& entry : *entries) {
@@ -265,9 +265,15 @@ Result<Added> add_queue(Zone& zone, Queue queue, const std::optional<std::string
     return invalid(
         "--from takes start or a sequence of the stream together with --stream; nothing was added");
   }
+  if (!queue.stream.empty() && queue.key.empty()) {
+    return invalid(fmt::format(
+        "queue {}: a stream of others' has no task ids: say by --key what a task is there, such as "
+        "header:Nats-Msg-Id or {{order.id}}; nothing was added",
+        queue.name));
+  }
   // Twice: another process may add the queue between looking and adding.
   for (int attempt = 0;; ++attempt) {
-    auto queues = zone.queues();
+    auto queues = zone.queues().list();
     if (!queues) return queues.error();
     const auto existing = find_queue(*queues, queue.name);
     if (existing) queue.key_format = existing->key_format;
@@ -278,7 +284,7 @@ Result<Added> add_queue(Zone& zone, Queue queue, const std::optional<std::string
       if (!start) return start.error();
       queue.from = *start;
     }
-    auto found = zone.add(queue);
+    auto found = zone.queues().add(queue);
     if (found) return Added{existing.value_or(queue), existing.has_value(), *found};
     const bool again = found.error().code == Code::queue_mismatch && relative && !existing;
     if (!again || attempt > 0) return found.error();
@@ -297,7 +303,7 @@ Error no_such_queue(std::string_view name) {
 }
 
 Result<Queue> existing_queue(const Zone& zone, std::string_view name) {
-  auto queues = zone.queues();
+  auto queues = zone.queues().list();
   if (!queues) return queues.error();
   if (auto queue = find_queue(*queues, name)) return std::move(*queue);
   return no_such_queue(name);

@@ -10,12 +10,12 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct RetentionOptions {
   std::optional<Duration> bodies{}, records{}, ids{};
   bool run = false;
 };
 
-int retention(Session& session, const Options& options) {
+int retention(Session& session, const RetentionOptions& options) {
   const bool sets = options.bodies || options.records || options.ids;
   auto zone = session.open(sets ? Missing::create_file : Missing::refuse);
   if (!zone) return session.fail(zone.error());
@@ -64,7 +64,7 @@ int retention(Session& session, const Options& options) {
 
 void add_retention(CLI::App& root, Session& session) {
   auto* app = add_command(root, "retention", "Show or set how long settled tasks are kept");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RetentionOptions>();
   add_duration(*app, "--bodies", options->bodies, "Bodies, after the task is settled (7d)",
                Duration{0});
   add_duration(*app, "--records", options->records, "What became of it, after the body (30d)",

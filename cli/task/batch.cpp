@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "cli/app/advice.h"
 #include "cli/app/input.h"
 #include "cli/app/json_line.h"
 #include "cli/app/session.h"
@@ -108,10 +109,13 @@ class Batch {
       note(exit_of(error));
       if (failures_++ == 0) {
         first_failed_ = answer.line;
-        first_message_ = error.message;
+        first_message_ = with_advice(error);
       }
     }
-    session_.out.line(line.str());
+    if (session_.json)
+      session_.out.line(line.str());
+    else if (answer.receipt)
+      session_.out.line(printable(answer.receipt->id));
   }
 
   // The worst that occurred is the exit status, in the order that people script against.
@@ -153,7 +157,7 @@ class Batch {
 }  // namespace
 
 int publish_batch(Session& session, const std::string& path) {
-  session.json = true;
+  session.json = session.json || !session.quiet;
   auto file = InputFile::open(path);
   if (!file) {
     Error error = file.error();

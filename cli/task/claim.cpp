@@ -11,68 +11,68 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct ClaimOptions {
   KeyOptions key{};
   std::optional<Duration> lease{};
 };
 
-bool waits(const Admission& admission) {
-  return admission.kind == Admission::Kind::held || admission.kind == Admission::Kind::not_due;
+bool waits(const ClaimResult& claim) {
+  return claim.kind == ClaimResult::Kind::held || claim.kind == ClaimResult::Kind::not_due;
 }
 
-std::string json_of(const KeyOptions& key, const Admission& admission, Time until) {
+std::string json_of(const KeyOptions& key, const ClaimResult& claim, Time until) {
   JsonLine line;
-  line.text("outcome", to_string(admission.kind)).text("queue", key.queue).text("key", key.key);
-  if (admission.kind == Admission::Kind::claimed) {
-    return line.number("token", admission.token)
-        .number("attempt", static_cast<std::uint64_t>(admission.attempt))
-        .boolean("in_doubt", admission.in_doubt)
-        .text("lease", format_duration(admission.wait))
+  line.text("outcome", to_string(claim.kind)).text("queue", key.queue).text("key", key.key);
+  if (claim.kind == ClaimResult::Kind::claimed) {
+    return line.number("token", claim.token)
+        .number("attempt", static_cast<std::uint64_t>(claim.attempt))
+        .boolean("in_doubt", claim.in_doubt)
+        .text("lease", format_duration(claim.wait))
         .str();
   }
-  if (admission.kind == Admission::Kind::completed) {
-    return line.body("result", "raw", admission.result).str();
+  if (claim.kind == ClaimResult::Kind::completed) {
+    return line.body("result", "raw", claim.result).str();
   }
-  if (waits(admission)) return line.time("until", until).str();
-  return line.text_or_null("reason", admission.why).str();
+  if (waits(claim)) return line.time("until", until).str();
+  return line.text_or_null("reason", claim.why).str();
 }
 
-std::string words_of(const KeyOptions& key, const Admission& admission, Time until) {
-  const std::string why = admission.why.empty() ? "" : ": " + admission.why;
+std::string words_of(const KeyOptions& key, const ClaimResult& claim, Time until) {
+  const std::string why = claim.why.empty() ? "" : ": " + claim.why;
   const std::string not_claimed =
       fmt::format("{} in queue {} is not claimed: ", key.key, key.queue);
-  switch (admission.kind) {
-    case Admission::Kind::claimed: break;
-    case Admission::Kind::completed: return not_claimed + "it was completed before";
-    case Admission::Kind::held:
+  switch (claim.kind) {
+    case ClaimResult::Kind::claimed: break;
+    case ClaimResult::Kind::completed: return not_claimed + "it was completed before";
+    case ClaimResult::Kind::held:
       return not_claimed + "another holds it, until " + format_time(until) + " unless renewed";
-    case Admission::Kind::not_due:
+    case ClaimResult::Kind::not_due:
       return not_claimed + "it failed and is to be tried again after " + format_time(until);
-    case Admission::Kind::dead: return not_claimed + "it is dead" + why + " (once dead show)";
-    case Admission::Kind::in_doubt:
+    case ClaimResult::Kind::dead: return not_claimed + "it is dead" + why + " (once dead show)";
+    case ClaimResult::Kind::in_doubt:
       return not_claimed + "it is in doubt" + why + " (once doubt show)";
-    case Admission::Kind::cancelled: return not_claimed + "it is cancelled" + why;
+    case ClaimResult::Kind::cancelled: return not_claimed + "it is cancelled" + why;
   }
   return {};
 }
 
-int claim(Session& session, const Options& options) {
+int claim(Session& session, const ClaimOptions& options) {
   if (options.key.key.empty()) return session.usage("KEY is empty; nothing was claimed");
   auto ledger = open_ledger(session, options.key.queue);
   if (!ledger) return session.fail(ledger.error());
-  auto admission = ledger->claim(options.key.key, options.lease.value_or(Duration{0}));
-  if (!admission) return session.fail(admission.error());
-  const bool claimed = admission->kind == Admission::Kind::claimed;
-  const Time until = now() + admission->wait;
+  auto claim = ledger->claim(options.key.key, options.lease.value_or(Duration{0}));
+  if (!claim) return session.fail(claim.error());
+  const bool claimed = claim->kind == ClaimResult::Kind::claimed;
+  const Time until = now() + claim->wait;
   if (session.json) {
-    session.out.line(json_of(options.key, *admission, until));
+    session.out.line(json_of(options.key, *claim, until));
   } else if (claimed) {
-    session.out.line(fmt::format("{}", admission->token));
-    if (admission->in_doubt) {
+    session.out.line(fmt::format("{}", claim->token));
+    if (claim->in_doubt) {
       session.hint("an earlier attempt ended without a verdict: its effect may have happened");
     }
   } else {
-    session.hint(words_of(options.key, *admission, until));
+    session.hint(words_of(options.key, *claim, until));
   }
   return claimed ? kDone : kNotClaimed;
 }
@@ -81,7 +81,7 @@ int claim(Session& session, const Options& options) {
 
 void add_claim(CLI::App& root, Session& session) {
   auto* app = add_command(root, "claim", "Claim a key of a ledger alone: prints the token");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ClaimOptions>();
   add_key(*app, options->key);
   add_duration(*app, "--lease", options->lease, "How long it is yours (the queue's lease)");
   add_example(

@@ -1,4 +1,4 @@
-// A guard per command: what a claim stands on is its lease and its token, not a process.
+// A LedgerClient per command: what a claim stands on is its lease and its token, not a process.
 #include "cli/task/claimed.h"
 
 #include <fmt/format.h>
@@ -18,14 +18,14 @@ void add_token(CLI::App& app, KeyOptions& options) {
   add_number(app, "--token", options.token, "What claim answered (needed)", 1);
 }
 
-Result<Guard> open_ledger(Session& session, const std::string& queue) {
+Result<LedgerClient> open_ledger(Session& session, const std::string& queue) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return zone.error();
-  return zone->guard(queue, {.outlived = true});
+  return zone->ledger(queue, {.claims_outlive_process = true});
 }
 
 int as_holder(Session& session, const KeyOptions& options, std::string_view outcome,
-              const std::function<Result<State>(Guard&)>& act) {
+              const std::function<Result<State>(LedgerClient&)>& act) {
   if (!options.token) {
     return session.usage(
         fmt::format("--token is missing: whoever claimed the key was given it (once claim {} KEY)",

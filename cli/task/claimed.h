@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/app/session.h"
-#include "once/guard.h"
+#include "once/ledger.h"
 
 namespace CLI {
 class App;
@@ -24,11 +24,11 @@ void add_key(CLI::App& app, KeyOptions& options);
 void add_token(CLI::App& app, KeyOptions& options);
 
 // Opens the ledger for claims that outlive this command.
-Result<Guard> open_ledger(Session& session, const std::string& queue);
+Result<LedgerClient> open_ledger(Session& session, const std::string& queue);
 
 // Does what the holder of the token may do, and answers with `outcome`, and with where the key stands
 // when that says more.
 int as_holder(Session& session, const KeyOptions& options, std::string_view outcome,
-              const std::function<Result<State>(Guard&)>& act);
+              const std::function<Result<State>(LedgerClient&)>& act);
 
 }  // namespace once::cli

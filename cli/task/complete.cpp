@@ -7,15 +7,15 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct CompleteOptions {
   KeyOptions key{};
   std::optional<std::string> result{};
 };
 
-int complete(Session& session, const Options& options) {
+int complete(Session& session, const CompleteOptions& options) {
   auto result = result_from(options.result, false);
   if (!result) return session.fail(result.error());
-  return as_holder(session, options.key, "completed", [&](Guard& ledger) {
+  return as_holder(session, options.key, "completed", [&](LedgerClient& ledger) {
     return ledger.complete(options.key.key, *options.key.token, *result);
   });
 }
@@ -24,7 +24,7 @@ int complete(Session& session, const Options& options) {
 
 void add_complete(CLI::App& root, Session& session) {
   auto* app = add_command(root, "complete", "Record that the work of a claimed key is done");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompleteOptions>();
   add_key(*app, options->key);
   add_token(*app, options->key);
   add_text(*app, "--result", options->result, "JSON",

@@ -13,17 +13,17 @@ void add_dead(CLI::App& root, Session& session) {
   add_letters_show(*app, session, letters);
 
   auto* retry = add_command(*app, "retry", "Run them again, with all their attempts before them");
-  auto options = std::make_shared<DeedOptions>();
-  add_deed_options(*retry, *options);
+  auto options = std::make_shared<ActionOptions>();
+  add_action_options(*retry, *options);
   add_example(*retry,
               "Example:\n"
               "  once dead retry order-17 --reason 'the address is mended'\n"
               "  once dead retry --queue billing --error 'rate limit' --since 1d --dry-run");
   when_given(*retry, [&session, options, letters] {
     session.command = [&session, options, letters] {
-      Deed deed = deed_on(letters, "retry", "retried");
-      deed.act = retry_task;
-      return carry_out(session, *options, deed);
+      OperatorAction action = action_on(letters, "retry", "retried");
+      action.act = retry_task;
+      return carry_out(session, *options, action);
     };
   });
 

@@ -11,8 +11,8 @@
 namespace once::cli {
 namespace {
 
-struct Options {
-  DeedOptions deed{};
+struct DoubtOptions {
+  ActionOptions action{};
   std::optional<std::string> result{}, step{};
   bool raw = false;
 };
@@ -23,16 +23,16 @@ Error nothing_done(Code code, std::string message) {
 
 // A person who names a step is mistaken when another one is in doubt, or none is.
 Result<void> has_step_in_doubt(const Zone& zone, const Target& target, const std::string& name) {
-  auto task = zone.inspect(target.id);
+  auto task = zone.tasks().inspect(target.id);
   if (!task) return task.error();
   for (const QueueView& queue : task->queues) {
     if (queue.queue != target.queue) continue;
     for (const StepView& step : queue.steps) {
       if (step.step != name) continue;
-      if (step.state == "in_doubt") return {};
+      if (step.state == StepView::State::in_doubt) return {};
       return nothing_done(Code::wrong_state,
                           fmt::format("step {} of {} in queue {} is {}, not in doubt", name,
-                                      target.id, target.queue, step.state));
+                                      target.id, target.queue, to_string(step.state)));
     }
   }
   return nothing_done(Code::not_found,
@@ -40,38 +40,38 @@ Result<void> has_step_in_doubt(const Zone& zone, const Target& target, const std
                                   name, target.queue));
 }
 
-void check_step(const Options& options, Deed& deed) {
+void check_step(const DoubtOptions& options, OperatorAction& action) {
   if (!options.step) return;
-  deed.check = [name = *options.step](const Zone& zone, const Target& target) {
+  action.check = [name = *options.step](const Zone& zone, const Target& target) {
     return has_step_in_doubt(zone, target, name);
   };
 }
 
-int complete(Session& session, const HeldTasks& letters, const Options& options) {
+int complete(Session& session, const HeldTasks& letters, const DoubtOptions& options) {
   auto result = result_from(options.result, options.raw);
   if (!result) return session.fail(result.error());
-  Deed deed = deed_on(letters, "complete", "completed");
-  check_step(options, deed);
-  if (options.step) deed.foreseen = "would go on after step " + printable(*options.step);
-  deed.act = [&](Zone& zone, const Target& target, const By& by) -> Result<Done> {
+  OperatorAction action = action_on(letters, "complete", "completed");
+  check_step(options, action);
+  if (options.step) action.foreseen = "would go on after step " + printable(*options.step);
+  action.act = [&](Zone& zone, const Target& target, const By& by) -> Result<Done> {
     if (!options.step) {
-      auto done = zone.complete(target.id, target.queue, *result, by);
+      auto done = zone.tasks().complete(target.id, target.queue, *result, by);
       if (!done) return done.error();
       return Done{"completed", "is completed, as you say"};
     }
-    auto done = zone.complete_step(target.id, target.queue, *options.step, *result, by);
+    auto done = zone.tasks().complete_step(target.id, target.queue, *options.step, *result, by);
     if (!done) return done.error();
     return Done{"completed", fmt::format("goes on after step {}; a worker of the queue will run it",
                                          printable(*options.step))};
   };
-  return carry_out(session, options.deed, deed);
+  return carry_out(session, options.action, action);
 }
 
-int retry(Session& session, const HeldTasks& letters, const Options& options) {
-  Deed deed = deed_on(letters, "retry", "retried");
-  check_step(options, deed);
-  deed.act = retry_task;
-  return carry_out(session, options.deed, deed);
+int retry(Session& session, const HeldTasks& letters, const DoubtOptions& options) {
+  OperatorAction action = action_on(letters, "retry", "retried");
+  check_step(options, action);
+  action.act = retry_task;
+  return carry_out(session, options.action, action);
 }
 
 }  // namespace
@@ -86,8 +86,8 @@ void add_doubt(CLI::App& root, Session& session) {
   // Each command has its own: an option belongs to the command that it was given to.
   auto deciding = [&](const std::string& name, const std::string& help, const std::string& step) {
     auto* command = add_command(*app, name, help);
-    auto options = std::make_shared<Options>();
-    add_deed_options(*command, options->deed);
+    auto options = std::make_shared<DoubtOptions>();
+    add_action_options(*command, options->action);
     add_text(*command, "--step", options->step, "NAME", step);
     return std::pair(command, options);
   };

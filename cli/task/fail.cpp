@@ -6,28 +6,30 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct FailOptions {
   KeyOptions key{};
   std::optional<std::string> error{};
   std::optional<Duration> retry_in{};
   bool dead = false;
 };
 
-int fail(Session& session, const Options& options) {
+int fail(Session& session, const FailOptions& options) {
   if (options.dead && options.retry_in)
     return session.usage("fail takes one of --retry-in and --dead");
   const std::string why = options.error.value_or("");
-  return as_holder(session, options.key, options.dead ? "dead" : "failed", [&](Guard& ledger) {
-    return options.dead ? ledger.dead(options.key.key, *options.key.token, why)
-                        : ledger.fail(options.key.key, *options.key.token, why, options.retry_in);
-  });
+  return as_holder(
+      session, options.key, options.dead ? "dead" : "failed", [&](LedgerClient& ledger) {
+        return options.dead
+                   ? ledger.dead(options.key.key, *options.key.token, why)
+                   : ledger.fail(options.key.key, *options.key.token, why, options.retry_in);
+      });
 }
 
 }  // namespace
 
 void add_fail(CLI::App& root, Session& session) {
   auto* app = add_command(root, "fail", "Record that the work of a claimed key did not finish");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FailOptions>();
   add_key(*app, options->key);
   add_token(*app, options->key);
   add_text(*app, "--error", options->error, "TEXT", "Why");

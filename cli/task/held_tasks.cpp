@@ -17,7 +17,7 @@ struct ShowOptions {
 int show(Session& session, const HeldTasks& letters, const ShowOptions& options) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  auto task = where_fitting(*zone, options.id, options.queue, deed_on(letters, "show", ""));
+  auto task = where_fitting(*zone, options.id, options.queue, action_on(letters, "show", ""));
   if (!task) return session.fail(task.error());
   tell_story(session, *task);
   return kDone;
@@ -25,7 +25,7 @@ int show(Session& session, const HeldTasks& letters, const ShowOptions& options)
 
 }  // namespace
 
-Deed deed_on(const HeldTasks& letters, std::string verb, std::string outcome) {
+OperatorAction action_on(const HeldTasks& letters, std::string verb, std::string outcome) {
   return {.verb = std::move(verb),
           .outcome = std::move(outcome),
           .kind = letters.kind,
@@ -34,12 +34,12 @@ Deed deed_on(const HeldTasks& letters, std::string verb, std::string outcome) {
 }
 
 Result<Done> drop_task(Zone& zone, const Target& target, const By& by) {
-  if (auto done = zone.drop(target.id, target.queue, by); !done) return done.error();
+  if (auto done = zone.tasks().drop(target.id, target.queue, by); !done) return done.error();
   return Done{"dropped", "is dropped: it will not be run again"};
 }
 
 Result<Done> retry_task(Zone& zone, const Target& target, const By& by) {
-  if (auto done = zone.retry(target.id, target.queue, by); !done) return done.error();
+  if (auto done = zone.tasks().retry(target.id, target.queue, by); !done) return done.error();
   return Done{"retried", target.ledger ? "can be claimed again"
                                        : "is woken; a worker of the queue will run it"};
 }
@@ -77,17 +77,17 @@ void add_letters_show(CLI::App& app, Session& session, const HeldTasks& letters)
 
 void add_letters_drop(CLI::App& app, Session& session, const HeldTasks& letters) {
   auto* drop = add_command(app, "drop", "Leave them: they become cancelled");
-  auto options = std::make_shared<DeedOptions>();
-  add_deed_options(*drop, *options);
+  auto options = std::make_shared<ActionOptions>();
+  add_action_options(*drop, *options);
   add_example(*drop, fmt::format("Example:\n"
                                  "  once {0} drop order-17 --reason 'the customer is gone'\n"
                                  "  once {0} drop --queue billing --older-than 30d --yes",
                                  letters.command));
   when_given(*drop, [&session, options, letters] {
     session.command = [&session, options, letters] {
-      Deed deed = deed_on(letters, "drop", "dropped");
-      deed.act = drop_task;
-      return carry_out(session, *options, deed);
+      OperatorAction action = action_on(letters, "drop", "dropped");
+      action.act = drop_task;
+      return carry_out(session, *options, action);
     };
   });
 }

@@ -12,8 +12,8 @@ struct HeldTasks {
   State state{};
 };
 
-// A deed on these letters, to be given its act.
-Deed deed_on(const HeldTasks& letters, std::string verb, std::string outcome);
+// A action on these letters, to be given its act.
+OperatorAction action_on(const HeldTasks& letters, std::string verb, std::string outcome);
 Result<Done> drop_task(Zone& zone, const Target& target, const By& by);
 Result<Done> retry_task(Zone& zone, const Target& target, const By& by);
 

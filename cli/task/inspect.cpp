@@ -2,24 +2,17 @@
 #include "cli/app/commands.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/flow/flow.h"
 #include "cli/flow/print.h"
 #include "cli/task/story.h"
 
 namespace once::cli {
 namespace {
 
-// A run that nobody has looked at yet has no record.
-bool may_be_run(const Result<TaskView>& task) {
-  if (!task) return task.error().code == Code::not_found;
-  return is_run(*task);
-}
-
 int inspect(Session& session, const std::string& id) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  auto task = zone->inspect(id);
-  if (may_be_run(task)) {
+  auto task = zone->tasks().inspect(id);
+  if (!task && task.error().code == Code::not_found) {
     if (const auto run = zone->flows().show(id)) {
       print_run(session, *run);
       return kDone;

@@ -8,12 +8,12 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct ListOptions {
   FilterOptions filter{};
   std::optional<std::string> state{};
 };
 
-int list(Session& session, const Options& options) {
+int list(Session& session, const ListOptions& options) {
   std::optional<State> state;
   if (options.state) {
     state = state_from(*options.state);
@@ -31,7 +31,7 @@ int list(Session& session, const Options& options) {
 
 void add_list(CLI::App& root, Session& session) {
   auto* app = add_command(root, "list", "List tasks, one per queue that takes them");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ListOptions>();
   add_text(*app, "--state", options->state, "STATE", "Only in this state, such as dead");
   add_filter_options(*app, options->filter, "100");
   add_example(*app, "Example:\n  once list --queue billing --state dead --since 1d");

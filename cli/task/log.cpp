@@ -12,11 +12,11 @@
 namespace once::cli {
 namespace {
 
-constexpr std::size_t kPage = 100;
-constexpr Duration kPause{100};  // between looks when following
-constexpr Duration kAway{500};   // and when the store cannot be reached
+constexpr std::size_t kLogPage = 100;
+constexpr Duration kPause{100};    // between looks when following
+constexpr Duration kLogAway{500};  // and when the store cannot be reached
 
-struct Options {
+struct LogOptions {
   std::optional<std::string> filter{};
   std::optional<std::uint64_t> after{}, limit{};
   bool follow = false;
@@ -48,7 +48,7 @@ std::string for_people(const LogEntry& entry, std::size_t width) {
              width);
 }
 
-int log(Session& session, const Options& options) {
+int log(Session& session, const LogOptions& options) {
   std::optional<Signals> signals;
   if (options.follow) signals.emplace();
   auto zone = session.open(Missing::refuse, options.follow ? Stays::longer : Stays::briefly);
@@ -57,10 +57,11 @@ int log(Session& session, const Options& options) {
   std::uint64_t after = options.after.value_or(0);
   std::uint64_t left = options.limit.value_or(std::numeric_limits<std::uint64_t>::max());
   while (left > 0) {
-    auto entries = zone->log(after, static_cast<std::size_t>(std::min<std::uint64_t>(left, kPage)),
-                             options.filter.value_or(""));
+    auto entries =
+        zone->tasks().log(after, static_cast<std::size_t>(std::min<std::uint64_t>(left, kLogPage)),
+                          options.filter.value_or(""));
     if (!entries && options.follow && away(entries.error())) {
-      if (!session.out.flush() || signals->wait(kAway) || session.out.reader_left()) break;
+      if (!session.out.flush() || signals->wait(kLogAway) || session.out.reader_left()) break;
       continue;
     }
     if (!entries) return session.fail(entries.error());
@@ -85,7 +86,7 @@ int log(Session& session, const Options& options) {
 
 void add_log(CLI::App& root, Session& session) {
   auto* app = add_command(root, "log", "Print the log, in order");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogOptions>();
   add_text(*app, "FILTER", options->filter, "", "Only these topics, such as orders.>");
   add_number(*app, "--after", options->after, "Only after this sequence");
   add_number(*app, "--limit", options->limit, "At most so many entries");

@@ -18,8 +18,8 @@
 namespace once::cli {
 namespace {
 
-bool fits(const Deed& deed, State state) {
-  return std::find(deed.states.begin(), deed.states.end(), state) != deed.states.end();
+bool fits(const OperatorAction& action, State state) {
+  return std::find(action.states.begin(), action.states.end(), state) != action.states.end();
 }
 
 constexpr std::string_view kUnrouted = "no queue takes its topic";
@@ -43,11 +43,11 @@ std::string_view flow_command_for(std::string_view verb) {
 
 class Doing {
  public:
-  Doing(Session& session, const DeedOptions& options, const Deed& deed, Zone zone,
+  Doing(Session& session, const ActionOptions& options, const OperatorAction& action, Zone zone,
         std::vector<Queue> queues)
       : session_(session),
         options_(options),
-        deed_(deed),
+        action_(action),
         zone_(std::move(zone)),
         queues_(std::move(queues)),
         by_{.who = options.by.value_or(""), .why = options.reason.value_or("")} {}
@@ -56,7 +56,7 @@ class Doing {
     std::set<std::string> seen;
     for (const std::string& id : options_.ids) {
       if (!seen.insert(id).second) continue;
-      auto task = where_fitting(zone_, id, options_.filter.queue, deed_);
+      auto task = where_fitting(zone_, id, options_.filter.queue, action_);
       if (!task) {
         Error error = task.error();
         error.message += "; nothing was done";
@@ -69,7 +69,7 @@ class Doing {
   }
 
   int by_filter() {
-    auto items = find_tasks(zone_, options_.filter, deed_.states);
+    auto items = find_tasks(zone_, options_.filter, action_.states);
     if (!items) return session_.fail(items.error());
     if (!options_.dry_run && !options_.yes) {
       if (const auto refused = ask(items->size())) return *refused;
@@ -86,7 +86,7 @@ class Doing {
   }
 
   std::string task_word() const {
-    std::string kind = deed_.kind;
+    std::string kind = action_.kind;
     std::replace(kind.begin(), kind.end(), ' ', '-');
     return kind + " task";
   }
@@ -99,10 +99,10 @@ class Doing {
     if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1) {
       return session_.usage(
           fmt::format("{}; nothing was done: add --yes to {} what matches, or --dry-run to see it",
-                      found, deed_.verb));
+                      found, action_.verb));
     }
     if (count == 0) return {};
-    fmt::print(stderr, "{}; {} {}? [y/N] ", found, deed_.verb, count == 1 ? "it" : "them");
+    fmt::print(stderr, "{}; {} {}? [y/N] ", found, action_.verb, count == 1 ? "it" : "them");
     std::string answer;
     std::getline(std::cin, answer);
     if (answer == "y" || answer == "Y" || answer == "yes") return {};
@@ -111,15 +111,15 @@ class Doing {
 
   void act(const Target& target) {
     if (session_.out.closed()) return;  // nobody would learn what was done
-    if (deed_.check) {
-      if (auto right = deed_.check(zone_, target); !right) return failed(right.error(), target);
+    if (action_.check) {
+      if (auto right = action_.check(zone_, target); !right) return failed(right.error(), target);
     }
     if (options_.dry_run) {
-      tell(target,
-           {deed_.outcome, deed_.foreseen.empty() ? "would be " + deed_.outcome : deed_.foreseen});
+      tell(target, {action_.outcome,
+                    action_.foreseen.empty() ? "would be " + action_.outcome : action_.foreseen});
       return;
     }
-    auto done = deed_.act(zone_, target, by_);
+    auto done = action_.act(zone_, target, by_);
     if (done) {
       tell(target, *done);
     } else {
@@ -148,8 +148,8 @@ class Doing {
   }
 
   Session& session_;
-  const DeedOptions& options_;
-  const Deed& deed_;
+  const ActionOptions& options_;
+  const OperatorAction& action_;
   Zone zone_;
   const std::vector<Queue> queues_;
   const By by_;
@@ -158,7 +158,7 @@ class Doing {
 
 }  // namespace
 
-void add_deed_options(CLI::App& app, DeedOptions& options) {
+void add_action_options(CLI::App& app, ActionOptions& options) {
   add_words(app, "ID", options.ids, "The tasks' ids; none: those that the filter finds");
   add_filter_options(app, options.filter, "all");
   add_flag(app, "--all", options.all, "Without a filter: every one");
@@ -169,15 +169,16 @@ void add_deed_options(CLI::App& app, DeedOptions& options) {
 }
 
 Result<TaskView> where_fitting(const Zone& zone, const std::string& id,
-                               const std::optional<std::string>& queue, const Deed& deed) {
-  auto task = zone.inspect(id);
-  if (!task) return task.error();
-  if (is_run(*task)) {
+                               const std::optional<std::string>& queue,
+                               const OperatorAction& action) {
+  auto task = zone.tasks().inspect(id);
+  if (is_run(zone, id, task)) {
     return Error{
         .code = Code::wrong_state,
         .message = fmt::format("{0} is a run of a workflow, not a task (once flow {1} {0})", id,
-                               flow_command_for(deed.verb))};
+                               flow_command_for(action.verb))};
   }
+  if (!task) return task.error();
   auto& queues = task->queues;
   if (queue) {
     std::erase_if(queues, [&](const QueueView& view) { return view.queue != *queue; });
@@ -187,35 +188,35 @@ Result<TaskView> where_fitting(const Zone& zone, const std::string& id,
     }
   }
   const std::string elsewhere = where_it_stands(*task);
-  std::erase_if(queues, [&](const QueueView& view) { return !fits(deed, view.state); });
+  std::erase_if(queues, [&](const QueueView& view) { return !fits(action, view.state); });
   if (queues.empty()) {
     const bool nowhere = elsewhere == kUnrouted;
     return Error{.code = Code::wrong_state,
-                 .message = fmt::format("{} {}: {}", id, nowhere ? "is in no queue" : deed.refusal,
-                                        elsewhere)};
+                 .message = fmt::format("{} {}: {}", id,
+                                        nowhere ? "is in no queue" : action.refusal, elsewhere)};
   }
   return task;
 }
 
-int carry_out(Session& session, const DeedOptions& options, const Deed& deed) {
+int carry_out(Session& session, const ActionOptions& options, const OperatorAction& action) {
   const bool filtered = options.filter.beyond_queue() || options.all;
   if (!options.ids.empty() && filtered) {
     return session.usage(
-        fmt::format("{} takes ids or a filter, not both; --queue goes with either", deed.verb));
+        fmt::format("{} takes ids or a filter, not both; --queue goes with either", action.verb));
   }
   if (options.ids.empty() && !filtered && !options.filter.queue) {
     return session.usage(
         fmt::format("{} needs ids, a filter such as --queue or --error, or --all; nothing was done",
-                    deed.verb));
+                    action.verb));
   }
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  auto queues = zone->queues();
+  auto queues = zone->queues().list();
   if (!queues) return session.fail(queues.error());
   if (options.filter.queue && !find_queue(*queues, *options.filter.queue)) {
     return session.fail(no_such_queue(*options.filter.queue));
   }
-  Doing doing(session, options, deed, std::move(*zone), std::move(*queues));
+  Doing doing(session, options, action, std::move(*zone), std::move(*queues));
   return options.ids.empty() ? doing.by_filter() : doing.by_ids();
 }
 

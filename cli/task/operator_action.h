@@ -8,7 +8,7 @@
 
 namespace once::cli {
 
-struct DeedOptions {
+struct ActionOptions {
   std::vector<std::string> ids{};
   FilterOptions filter{};
   bool all = false;
@@ -16,7 +16,7 @@ struct DeedOptions {
   bool dry_run = false;
   std::optional<std::string> reason{}, by{};
 };
-void add_deed_options(CLI::App& app, DeedOptions& options);
+void add_action_options(CLI::App& app, ActionOptions& options);
 
 struct Target {
   std::string id{};
@@ -29,7 +29,7 @@ struct Done {
   std::string words{};    // for people, after "ID in queue Q "
 };
 
-struct Deed {
+struct OperatorAction {
   std::string verb{};           // "retry"
   std::string outcome{};        // what --dry-run foresees
   std::string kind{};           // what its tasks are: "dead"
@@ -42,11 +42,12 @@ struct Deed {
 };
 
 // A bad task does not stop the others; the exit status is the first failure's.
-int carry_out(Session& session, const DeedOptions& options, const Deed& deed);
+int carry_out(Session& session, const ActionOptions& options, const OperatorAction& action);
 
-// The task's story in the queues where its state is one of the deed's. An error says where it
+// The task's story in the queues where its state is one of the action's. An error says where it
 // stands instead.
 Result<TaskView> where_fitting(const Zone& zone, const std::string& id,
-                               const std::optional<std::string>& queue, const Deed& deed);
+                               const std::optional<std::string>& queue,
+                               const OperatorAction& action);
 
 }  // namespace once::cli

@@ -18,7 +18,7 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct PublishOptions {
   std::optional<std::string> topic{};
   std::optional<std::string> body{};
   std::optional<std::string> id{};
@@ -28,7 +28,7 @@ struct Options {
   bool raw = false;
   std::optional<Duration> delay{};
   std::optional<Time> at{}, expires{};
-  std::optional<std::optional<Duration>> wait{};  // given, and for how long
+  std::optional<std::optional<Duration>> wait{};  // --wait, and --wait=D
   std::optional<std::string> batch{};
 };
 
@@ -50,7 +50,7 @@ Result<std::string> random_id() {
   return id;
 }
 
-Result<Body> body_of(const Options& options) {
+Result<Body> body_of(const PublishOptions& options) {
   auto body = body_from(options.body, options.raw);
   if (body || body.error().code != Code::invalid_input) return body;
   Error error = body.error();
@@ -82,7 +82,8 @@ Result<void> add_headers(const std::vector<std::string>& headers, Task& task) {
   return {};
 }
 
-// key_from() speaks of a queue's key; here it is an id that is made.
+// Makes the id from --id-from. The errors of key_from() speak of a queue's key, so they are
+// reworded.
 Result<std::string> id_from(const std::string& id_template, const Task& task) {
   auto id = key_from(id_template, task);
   if (id) return id;
@@ -98,7 +99,7 @@ Result<std::string> id_from(const std::string& id_template, const Task& task) {
   return error;
 }
 
-Result<Task> task_from(const Options& options) {
+Result<Task> task_from(const PublishOptions& options) {
   Task task{.topic = *options.topic};
   auto body = body_of(options);
   if (!body) return body.error();
@@ -143,7 +144,7 @@ std::string for_people(const Receipt& receipt, bool id_from_content,
                      printable(receipt.id));
 }
 
-int publish_one(Session& session, const Options& options) {
+int publish_one(Session& session, const PublishOptions& options) {
   auto task = task_from(options);
   if (!task) return session.fail(task.error());
   const bool id_from_content = task->id.empty();
@@ -174,7 +175,7 @@ int publish_one(Session& session, const Options& options) {
                             {.id = receipt->id, .timeout = *options.wait});
 }
 
-int publish(Session& session, const Options& options) {
+int publish(Session& session, const PublishOptions& options) {
   if (!options.batch) {
     if (!options.topic) return session.usage("publish needs a TOPIC; see once publish --help");
     if ((options.id ? 1 : 0) + (options.id_from ? 1 : 0) + (options.unique ? 1 : 0) > 1) {
@@ -199,7 +200,7 @@ int publish(Session& session, const Options& options) {
 
 void add_publish(CLI::App& root, Session& session) {
   auto* app = add_command(root, "publish", "Append a task to the log, once");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PublishOptions>();
   add_text(*app, "TOPIC", options->topic, "", "Dotted name, such as orders.new");
   add_text(*app, "BODY", options->body, "",
            "JSON text, @FILE, or - for standard input; none: null");

@@ -6,13 +6,13 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct RenewOptions {
   KeyOptions key{};
   std::optional<Duration> lease{};
 };
 
-int renew(Session& session, const Options& options) {
-  return as_holder(session, options.key, "renewed", [&](Guard& ledger) {
+int renew(Session& session, const RenewOptions& options) {
+  return as_holder(session, options.key, "renewed", [&](LedgerClient& ledger) {
     return ledger.renew(options.key.key, *options.key.token, options.lease.value_or(Duration{0}));
   });
 }
@@ -21,7 +21,7 @@ int renew(Session& session, const Options& options) {
 
 void add_renew(CLI::App& root, Session& session) {
   auto* app = add_command(root, "renew", "Keep a claimed key for another lease");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RenewOptions>();
   add_key(*app, options->key);
   add_token(*app, options->key);
   add_duration(*app, "--lease", options->lease,

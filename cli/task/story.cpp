@@ -13,6 +13,45 @@
 namespace once::cli {
 namespace {
 
+std::string in_seconds(Duration duration) {
+  const auto ms = duration.count();
+  return ms < 1000 ? fmt::format("{}ms", ms) : fmt::format("{}s", (ms + 500) / 1000);
+}
+
+// What happens next, and what a person can type about it.
+std::string next_text(const NextView& next) {
+  using Kind = NextView::Kind;
+  switch (next.kind) {
+    case Kind::starts: return fmt::format("runs in {}", in_seconds(next.in));
+    case Kind::waits: return "waits for a worker";
+    case Kind::obeys: return fmt::format("waits for a worker, as {} asked", next.by);
+    case Kind::runs:
+      return fmt::format("running; its lease ends in {} unless renewed", in_seconds(next.in));
+    case Kind::stops: return "was asked to stop; cancelled when it has ended";
+    case Kind::lease_expired: return "its lease is over; the next worker takes it over";
+    case Kind::worker_gone: return "its worker is gone; the next worker takes it over";
+    case Kind::retries: return fmt::format("tried again in {}", in_seconds(next.in));
+    case Kind::retry_due: return "due: the next worker tries it again";
+    case Kind::held: return "held until a person decides: 'once doubt complete', 'retry' or 'drop'";
+    case Kind::held_by_step:
+      return fmt::format(
+          "held until a person decides: 'once doubt complete --step {}', 'retry' or 'drop'",
+          next.step);
+    case Kind::completed: return "nothing: it is done";
+    case Kind::dead: return "nothing: it is a dead letter; 'once dead retry' runs it again";
+    case Kind::dead_step:
+      return fmt::format(
+          "nothing: it is a dead letter, a step of run {0}; if that has failed, 'once flow retry "
+          "{0}' runs it again",
+          next.run);
+    case Kind::dead_for_good:
+      return "nothing: it is a dead letter; publish it anew under an id and key of its own";
+    case Kind::cancelled: return "nothing: it is cancelled";
+    case Kind::duplicate: return "nothing: another task with the same key stands for it";
+  }
+  return {};
+}
+
 std::string json_of(const AttemptView& attempt) {
   return JsonLine{}
       .number("attempt", static_cast<std::uint64_t>(attempt.attempt))
@@ -20,7 +59,7 @@ std::string json_of(const AttemptView& attempt) {
       .number("token", attempt.token)
       .time("started_at", attempt.started_at)
       .time_or_null("ended_at", attempt.ended_at)
-      .text("outcome", attempt.outcome)
+      .text("outcome", to_string(attempt.outcome))
       .boolean("in_doubt", attempt.in_doubt)
       .text_or_null("error", attempt.error)
       .text_or_null("stderr", attempt.log)
@@ -30,8 +69,8 @@ std::string json_of(const AttemptView& attempt) {
 std::string json_of(const StepView& step) {
   return JsonLine{}
       .text("step", step.step)
-      .text("state", step.state)
-      .text("policy", step.policy)
+      .text("state", to_string(step.state))
+      .text("policy", to_string(step.policy))
       .number("runs", static_cast<std::uint64_t>(step.runs))
       .number("attempt", static_cast<std::uint64_t>(step.attempt))
       .time("started_at", step.started_at)
@@ -43,13 +82,13 @@ std::string json_of(const StepView& step) {
       .str();
 }
 
-std::string json_of(const DeedView& deed) {
+std::string json_of(const ActionView& action) {
   return JsonLine{}
-      .text("what", deed.what)
-      .time("at", deed.at)
-      .text("by", deed.by)
-      .text_or_null("why", deed.why)
-      .text_or_null("step", deed.step)
+      .text("what", to_string(action.kind))
+      .time("at", action.at)
+      .text("by", action.by)
+      .text_or_null("why", action.why)
+      .text_or_null("step", action.step)
       .str();
 }
 
@@ -73,7 +112,7 @@ std::string json_of(const QueueView& queue) {
       .json("story", json_of(queue.story))
       .body_or_null("result", "raw", queue.result);
   if (queue.result_cut) line.boolean("result_cut", true);
-  return line.text_or_null("next", queue.next).str();
+  return line.text("next", next_text(queue.next)).str();
 }
 
 // A key of a ledger alone has no entry in the log.
@@ -112,13 +151,17 @@ std::string took(Time from, Time to) {
   return format_duration(std::max<Duration>(to - from, Duration{0}));
 }
 
-std::string words_of(const DeedView& deed) {
-  const std::string step = deed.step.empty() ? "" : fmt::format("step {} ", printable(deed.step));
-  if (deed.what == "happened") return step + "happened, a probe says";
-  if (deed.what == "did_not_happen") return step + "did not happen, a probe says";
-  if (deed.what == "cancel_asked") return "asked to stop";
-  if (deed.what == "step_completed") return step + "completed";
-  return step + printable(deed.what);
+std::string words_of(const ActionView& action) {
+  using Kind = ActionView::Kind;
+  const std::string step =
+      action.step.empty() ? "" : fmt::format("step {} ", printable(action.step));
+  switch (action.kind) {
+    case Kind::happened: return step + "happened, a probe says";
+    case Kind::did_not_happen: return step + "did not happen, a probe says";
+    case Kind::cancel_asked: return "asked to stop";
+    case Kind::step_completed: return step + "completed";
+    default: return step + std::string(to_string(action.kind));
+  }
 }
 
 class Story {
@@ -184,10 +227,10 @@ class Story {
     tell_dropped(queue.attempts_dropped, "older attempt");
     for (const AttemptView& attempt : queue.attempts) tell(attempt);
     for (const StepView& step : queue.steps) tell(step);
-    tell_dropped(queue.deeds_dropped, "older deed");
-    for (const DeedView& deed : queue.story) tell(deed);
+    tell_dropped(queue.actions_dropped, "older action");
+    for (const ActionView& action : queue.story) tell(action);
     if (queue.result) row("result", result_text(*queue.result, queue.result_cut));
-    if (!queue.next.empty()) row("next", printable(queue.next));
+    row("next", printable(next_text(queue.next)));
   }
 
   void tell_dropped(std::uint64_t count, std::string_view what) {
@@ -196,7 +239,7 @@ class Story {
 
   void tell(const AttemptView& attempt) {
     std::string text =
-        fmt::format("{}  {}", format_time(attempt.started_at), printable(attempt.outcome));
+        fmt::format("{}  {}", format_time(attempt.started_at), to_string(attempt.outcome));
     if (attempt.ended_at) text += " after " + took(attempt.started_at, *attempt.ended_at);
     if (attempt.in_doubt) text += ", in doubt";
     text += fmt::format("  ({}, token {})", printable(attempt.worker), attempt.token);
@@ -237,23 +280,21 @@ class Story {
 
   void tell(const StepView& step) {
     std::string text = fmt::format("{}  {}: ", format_time(step.started_at), printable(step.step));
-    if (step.state == "done") {
-      text += "done";
-      if (step.ended_at) text += " after " + took(step.started_at, *step.ended_at);
-    } else if (step.state == "failed") {
-      text += "failed, to be run again";
-    } else if (step.state == "in_doubt") {
-      text += "cut off, in doubt";
-    } else if (step.state == "again") {
-      text += "to be run again";
-    } else {
-      text += step.state;
+    switch (step.state) {
+      case StepView::State::done:
+        text += "done";
+        if (step.ended_at) text += " after " + took(step.started_at, *step.ended_at);
+        break;
+      case StepView::State::failed: text += "failed, to be run again"; break;
+      case StepView::State::in_doubt: text += "cut off, in doubt"; break;
+      case StepView::State::again: text += "to be run again"; break;
+      case StepView::State::running: text += "running"; break;
     }
     text += fmt::format("  (attempt {}", step.attempt);
     if (step.runs > 1)
       text += fmt::format(", begun {}", counted(static_cast<std::uint64_t>(step.runs), "time"));
-    if (step.state != "done" && step.state != "failed")
-      text += fmt::format(", when cut off: {}", step.policy);
+    if (step.state != StepView::State::done && step.state != StepView::State::failed)
+      text += fmt::format(", when cut off: {}", to_string(step.policy));
     row("step", text + ')');
     if (step.failed > 0) {
       row("", fmt::format("failed in attempt {}: {}", step.failed,
@@ -262,10 +303,10 @@ class Story {
     if (step.result) row("", result_text(*step.result, step.result_cut));
   }
 
-  void tell(const DeedView& deed) {
-    std::string text = fmt::format("{}  {}", format_time(deed.at), words_of(deed));
-    if (!deed.by.empty()) text += " by " + printable(deed.by);
-    if (!deed.why.empty()) text += ": " + printable(deed.why);
+  void tell(const ActionView& action) {
+    std::string text = fmt::format("{}  {}", format_time(action.at), words_of(action));
+    if (!action.by.empty()) text += " by " + printable(action.by);
+    if (!action.why.empty()) text += ": " + printable(action.why);
     row("story", text);
   }
 

@@ -13,7 +13,7 @@
 namespace once::cli {
 namespace {
 
-constexpr std::size_t kPage = 1000;
+constexpr std::size_t kListPage = 1000;
 
 ListFilter filter_of(const FilterOptions& options, std::optional<State> state, std::size_t limit) {
   return {.queue = options.queue.value_or(""),
@@ -32,7 +32,7 @@ struct Schedule {
 
 Schedule schedule_of(const Zone& zone, const ListItem& item) {
   if (item.state != State::scheduled || item.sequence == 0) return {};
-  auto entries = zone.log(item.sequence - 1, 1);
+  auto entries = zone.tasks().log(item.sequence - 1, 1);
   if (!entries || entries->empty() || entries->front().sequence != item.sequence) return {};
   return {entries->front().not_before, entries->front().expires};
 }
@@ -115,8 +115,8 @@ Result<std::vector<ListItem>> find_tasks(const Zone& zone, const FilterOptions& 
     std::optional<ListItem> last;
     while (found.size() < most) {
       const auto limit =
-          static_cast<std::size_t>(std::min<std::uint64_t>(kPage, most - found.size()));
-      auto page = zone.list(filter_of(options, state, limit), last ? &*last : nullptr);
+          static_cast<std::size_t>(std::min<std::uint64_t>(kListPage, most - found.size()));
+      auto page = zone.tasks().list(filter_of(options, state, limit), last ? &*last : nullptr);
       if (!page) return page.error();
       if (page->empty()) break;
       last = page->back();
@@ -133,7 +133,7 @@ int print_list(Session& session, const FilterOptions& options, std::optional<Sta
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
   // One more tells whether that was all.
-  auto items = zone->list(filter_of(options, state, wanted + 1));
+  auto items = zone->tasks().list(filter_of(options, state, wanted + 1));
   if (!items) return session.fail(items.error());
   const bool more = items->size() > wanted;
   if (more) items->resize(wanted);

@@ -16,33 +16,33 @@
 namespace once::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr Duration kLook{100};             // between looks at a task that has no queue yet
-constexpr Duration kAway{500};             // and at a store that cannot be reached
-constexpr Duration kLongest{60 * 60'000};  // of one wait in the library
+using WaitClock = std::chrono::steady_clock;
+constexpr Duration kLook{100};                 // between looks at a task that has no queue yet
+constexpr Duration kWaitAway{500};             // and at a store that cannot be reached
+constexpr Duration kLongestWait{60 * 60'000};  // of one wait in the library
 
 class Waiting {
  public:
   Waiting(Session& session, const WaitOptions& options, Zone zone)
       : session_(session), options_(options), zone_(std::move(zone)) {
-    if (options.timeout) deadline_ = Clock::now() + *options.timeout;
+    if (options.timeout) deadline_ = WaitClock::now() + *options.timeout;
   }
 
   int run() {
     for (;;) {
-      auto task = zone_.inspect(options_.id);
+      auto task = zone_.tasks().inspect(options_.id);
       if (!task && away(task.error()) && left().count() > 0) {
-        std::this_thread::sleep_for(std::min(left(), kAway));
+        std::this_thread::sleep_for(std::min(left(), kWaitAway));
         continue;
       }
-      if (!task) return session_.fail(task.error());
-      if (is_run(*task)) {
+      if (is_run(zone_, options_.id, task)) {
         return session_.fail(
             {.code = Code::not_found,
              .message = fmt::format("{0} is a run of a workflow, not a task; once flow wait {0} "
                                     "waits for it",
                                     options_.id)});
       }
+      if (!task) return session_.fail(task.error());
       if (task->entry.sequence == 0) {
         return session_.fail(
             {.code = Code::not_found,
@@ -63,11 +63,11 @@ class Waiting {
         std::this_thread::sleep_for(std::min(left(), kLook));
         continue;
       }
-      auto outcome = zone_.wait(options_.id, *next, std::min(left(), kLongest));
+      auto outcome = zone_.tasks().wait(options_.id, *next, std::min(left(), kLongestWait));
       if (outcome) {
         settle(*next, *outcome, queues->size() > 1);
       } else if (away(outcome.error()) && left().count() > 0) {
-        std::this_thread::sleep_for(std::min(left(), kAway));
+        std::this_thread::sleep_for(std::min(left(), kWaitAway));
       } else if (outcome.error().code != Code::timed_out) {
         return session_.fail(outcome.error());
       } else if (left().count() <= 0) {
@@ -81,7 +81,7 @@ class Waiting {
   Result<std::vector<std::string>> queues_of(const TaskView& task) const {
     std::vector<std::string> names;
     if (options_.queue) return std::vector{*options_.queue};
-    auto queues = zone_.queues();
+    auto queues = zone_.queues().list();
     if (!queues) return queues.error();
     for (const QueueView& view : task.queues) {
       const auto queue = find_queue(*queues, view.queue);
@@ -92,7 +92,7 @@ class Waiting {
 
   Duration left() const {
     if (!deadline_) return Duration::max();
-    return std::max(std::chrono::ceil<Duration>(*deadline_ - Clock::now()), Duration{0});
+    return std::max(std::chrono::ceil<Duration>(*deadline_ - WaitClock::now()), Duration{0});
   }
 
   void settle(const std::string& queue, const Outcome& outcome, bool several) {
@@ -134,7 +134,7 @@ class Waiting {
 
   // An outcome does not tell dead from cancelled; the ledger does.
   std::string state_of(const std::string& queue, const Outcome& outcome) {
-    if (auto task = zone_.inspect(options_.id)) {
+    if (auto task = zone_.tasks().inspect(options_.id)) {
       for (const QueueView& view : task->queues) {
         if (view.queue == queue) return std::string(to_string(view.state));
       }
@@ -164,7 +164,7 @@ class Waiting {
   Session& session_;
   const WaitOptions& options_;
   Zone zone_;
-  std::optional<Clock::time_point> deadline_;
+  std::optional<WaitClock::time_point> deadline_;
   std::set<std::string> settled_;
   std::optional<Error> failure_;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace once::cli {
 namespace {
 
-constexpr std::size_t kLongest = 3000;        // bytes of a line; what is longer is several lines
+constexpr std::size_t kLongestLine = 3000;    // bytes of a line; what is longer is several lines
 constexpr std::size_t kLongestEscaped = 500;  // the same, if each byte may take four
 constexpr std::size_t kWidestId = 60;
 
@@ -85,7 +86,7 @@ class Voice final : public ProgramListener {
       const bool whole = newline != bytes.npos;
       partial_ += bytes.substr(0, newline);
       bytes.remove_prefix(whole ? newline + 1 : bytes.size());
-      const std::size_t most = voices_.terminal_ ? kLongestEscaped : kLongest;
+      const std::size_t most = voices_.terminal_ ? kLongestEscaped : kLongestLine;
       std::string_view line = partial_;
       for (; line.size() > most; line.remove_prefix(cut_at(line, most)))
         say(line.substr(0, cut_at(line, most)));
@@ -131,8 +132,12 @@ class Voice final : public ProgramListener {
 
   void open_file(std::string path) {
     path_ = std::move(path);
-    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file_ < 0) give_up_file();
+    // A pipe without a reader would hold up the program: only a file is written to.
+    file_ = ::open(path_.c_str(),
+                   O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    struct stat opened {};
+    if (file_ >= 0 && (::fstat(file_, &opened) != 0 || !S_ISREG(opened.st_mode))) errno = EINVAL;
+    if (file_ < 0 || !S_ISREG(opened.st_mode)) give_up_file();
   }
 
   void keep(std::string_view bytes) {

@@ -7,7 +7,7 @@
 
 #include "cli/app/line_printer.h"
 #include "cli/app/session.h"
-#include "once/worker.h"
+#include "tooling/program.h"
 
 namespace once::cli {
 

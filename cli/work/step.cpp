@@ -1,7 +1,9 @@
 // once step NAME [options] -- CMD ARGS...: runs a command once for the task whose program calls it.
-#include "once/step.h"
+#include "tooling/step.h"
 
 #include <fmt/format.h>
+
+#include <cstdlib>
 
 #include "cli/app/commands.h"
 #include "cli/app/options.h"
@@ -11,7 +13,7 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct StepOptions {
   std::string name{};
   std::optional<std::string> in_doubt{};
   std::optional<std::string> probe{};
@@ -23,7 +25,7 @@ int failed(std::string_view why) {
 }
 
 // Standard output is the program's alone, with --json too.
-int step(Session& session, const Options& options) {
+int step(Session& session, const StepOptions& options) {
   if (session.program.empty()) {
     return failed(
         "step needs `--` and the program to run: once step NAME [options] -- CMD ARGS...");
@@ -41,8 +43,19 @@ int step(Session& session, const Options& options) {
     if (options.probe->empty()) return failed("--probe is empty; nothing was run");
     command.probe = *options.probe;
   }
+  if (command.in_doubt == InDoubt::probe && !options.probe) {
+    return failed(
+        "--in-doubt probe needs --probe CMD, which says whether the step happened; nothing was "
+        "run");
+  }
+  if (command.in_doubt && command.in_doubt != InDoubt::probe && options.probe) {
+    return failed(fmt::format("--probe is for --in-doubt probe, not for {}; nothing was run",
+                              to_string(*command.in_doubt)));
+  }
   const StepExit exit = run_step(command);
-  if (!exit.said.empty()) complain(exit.said);
+  if (exit.said.empty()) return exit.status;
+  const bool alone = exit.status == kStepFailed && std::getenv("ONCE_SOCKET") == nullptr;
+  complain(alone ? exit.said + ". Use `once step` in a program that `once work` runs" : exit.said);
   return exit.status;
 }
 
@@ -50,7 +63,7 @@ int step(Session& session, const Options& options) {
 
 void add_step(CLI::App& root, Session& session) {
   auto* app = add_command(root, "step", "Run a command once per task, inside a program of `work`");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StepOptions>();
   add_needed(*app, "NAME", options->name, "The step's name, another one for each step of a task");
   add_text(*app, "--in-doubt", options->in_doubt, "POLICY",
            "What becomes of it when it is cut off: retry, hold or probe (the queue's)");

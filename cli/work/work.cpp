@@ -16,7 +16,7 @@
 namespace once::cli {
 namespace {
 
-struct Options {
+struct WorkOptions {
   std::string queue{};
   QueueOptions definition{};
   std::optional<std::uint64_t> concurrency{};
@@ -33,14 +33,14 @@ Result<void> rehearse(Queue queue, const Program& program, const WorkerOptions& 
   if (!zone) return zone.error();
   if (queue.topic.empty()) queue.topic.push_back('>');
   queue.stream.clear();  // which that zone cannot have
-  if (auto added = zone->add(queue); !added) return added.error();
-  auto worker = zone->worker(queue.name, program, options);
+  if (auto added = zone->queues().add(queue); !added) return added.error();
+  auto worker = program_worker(*zone, queue.name, program, options);
   if (!worker) return worker.error();
   return {};
 }
 
 // A probe and a policy that do not go together are no mistake, but seldom meant.
-void hint_at_policy(const Session& session, const Zone& zone, const Options& options) {
+void hint_at_policy(const Session& session, const Zone& zone, const WorkOptions& options) {
   const auto queue = existing_queue(zone, options.queue);
   if (!queue) return;
   if (queue->paused) {
@@ -63,7 +63,7 @@ void hint_at_policy(const Session& session, const Zone& zone, const Options& opt
   }
 }
 
-int work(Session& session, const Options& options) {
+int work(Session& session, const WorkOptions& options) {
   if (session.program.empty()) {
     return session.usage(
         "work needs `--` and the program to run: once work QUEUE [options] -- CMD ARGS...");
@@ -87,13 +87,14 @@ int work(Session& session, const Options& options) {
   auto voices = ProgramVoices::open(session, options.log_dir.value_or(""));
   if (!voices) return session.fail(voices.error());
   std::error_code error;
-  const Program program{.command = session.program,
-                        .probe = options.probe.value_or(""),
-                        .grace = options.grace.value_or(Program{}.grace),
-                        .guard = std::filesystem::read_symlink("/proc/self/exe", error).string(),
-                        .store = session.absolute_url(),
-                        .listener = [&](const ProgramRun& run) { return (*voices)->listen(run); },
-                        .adopts_orphans = true};
+  const Program program{
+      .command = session.program,
+      .probe = options.probe.value_or(""),
+      .grace = options.grace.value_or(Program{}.grace),
+      .supervisor = std::filesystem::read_symlink("/proc/self/exe", error).string(),
+      .store = session.absolute_url(),
+      .listener = [&](const ProgramRun& run) { return (*voices)->listen(run); },
+      .adopts_orphans = true};
   std::unique_ptr<MetricsPort> port;  // none: not asked for
   const WorkerOptions worker_options{
       .concurrency = static_cast<int>(options.concurrency.value_or(1)),
@@ -131,7 +132,8 @@ int work(Session& session, const Options& options) {
                                source_text(added->queue)));
     }
   }
-  auto worker = patience([&] { return zone->worker(options.queue, program, worker_options); });
+  auto worker =
+      patience([&] { return program_worker(*zone, options.queue, program, worker_options); });
   if (!worker) return patience.ended(worker.error());
   session.hint(
       fmt::format("working on queue {}, {} at a time", options.queue,
@@ -161,7 +163,7 @@ int work(Session& session, const Options& options) {
 
 void add_work(CLI::App& root, Session& session) {
   auto* app = add_command(root, "work", "Run a program per task of a queue");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WorkOptions>();
   add_needed(*app, "QUEUE", options->queue, "The queue's name");
   add_number(*app, "--concurrency", options->concurrency, "Programs at once (1)", 1, 4096);
   add_text(*app, "--worker", options->worker, "NAME", "This worker's name (host and process id)");

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "once/result.h"
+
 namespace once::inline v1 {
 
 // In order from worst to least.
@@ -22,9 +24,10 @@ struct Finding {
   std::string code{};  // stable, such as `wal_large`
   Severity severity = Severity::note;
   std::string about{};  // the queue, stream, server or file
-  std::string what{};
-  std::string harm{};  // how the condition can lose or repeat a task
-  std::string fix{};
+  std::string what{};   // the condition
+  std::string harm{};   // how the condition can lose or repeat a task
+  std::string fix{};    // the `once` command prints the commands to type instead
+  Facts facts{};        // the names and numbers of the finding, such as `queue`
 };
 
 struct DoctorOptions {
@@ -42,8 +45,5 @@ struct Diagnosis {
 
 // Returns how many findings are hazards or warnings.
 std::size_t serious(const Diagnosis& diagnosis);
-
-// Returns one sentence about the failure window that no software can detect or close.
-std::string_view open_window();
 
 }  // namespace once::inline v1

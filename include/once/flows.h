@@ -20,13 +20,25 @@
 
 namespace once::inline v1 {
 
+namespace detail {
+struct Access;
+struct FlowsState;
+struct RunnerState;
+}  // namespace detail
+
+// Why a step cannot run yet, or what in the definition may be a mistake.
+struct FlowHint {
+  std::string text{};
+  Reason reason = Reason::none;
+  Facts facts{};
+};
+
 struct FlowAdded {
   std::string workflow{};
   std::uint32_t version{};
   bool added{};  // false if this version existed with the same meaning
   std::size_t steps{};
-  // Reasons why steps cannot run yet, and parts of the definition that may be mistakes.
-  std::vector<std::string> hints{};
+  std::vector<FlowHint> hints{};
 };
 
 struct FlowInfo {
@@ -41,7 +53,7 @@ struct FlowInfo {
 struct FlowView {
   struct Step {
     std::string step{};
-    std::string kind{};    // task sleep signal approval
+    StepKind kind{};
     std::string detail{};  // the topic, the length of sleep, the signal's name, or the question
     std::vector<std::string> depends_on{};
     std::string on_failure{};  // the step that handles its failure; may be empty
@@ -91,10 +103,11 @@ struct RunInfo {
 
 struct RunStep {
   std::string step{};
-  std::string kind{};  // as in FlowView
+  StepKind kind{};
   StepStatus status{};
   std::optional<State> task_state{};  // state of its task; nullopt if no task is visible
   std::string why{};                  // why the step waits, failed or did not run
+  bool needs_runner{};                // the step waits, and no runner of workflows is at work
   std::string task{};                 // the topic
   std::string queue{};                // the queue that replies; empty if unknown
   int attempts{};                     // attempts of its task
@@ -115,18 +128,30 @@ struct RunView {
 };
 
 struct RunEvent {
+  enum class Kind {
+    started,
+    task,        // the task of a step was published
+    step,        // a step ended
+    signal,      // a signal arrived
+    rate_retry,  // a start that the step's rate limit refused is tried again
+    admit,       // a start that max_runs refused is tried again
+    retried,     // a person retried the failed run
+    ended,
+  };
   std::uint64_t sequence{};
   Time at{};
-  std::string event{};  // started task step signal rate_retry admit retried ended
+  Kind kind{};
   std::string id{};
   std::string step{};
-  std::string signal{};         // the signal's name
-  std::uint32_t n{};            // the try of the step, or the round of the run
-  std::string outcome{};        // completed failed cancelled timed_out
-  std::optional<Body> value{};  // the input, the output, or the body of a signal
+  std::string signal{};                  // the signal's name
+  std::uint32_t n{};                     // the try of the step, or the round of the run
+  std::optional<FlowOutcome> outcome{};  // of a step or of the run, if it ended
+  std::optional<Body> value{};           // the input, the output, or the body of a signal
   std::string error{};
   By by{};  // if retried: the person and the reason, until the log deletes them
 };
+
+std::string_view to_string(RunEvent::Kind kind);
 
 // The first signal of a name in the log. Only this signal counts; the log refuses later ones.
 struct FirstSignal {
@@ -176,11 +201,10 @@ class WorkflowRunner {
   void interrupt();
   WorkerMetrics metrics() const;  // its tasks are events; any thread may call
 
-  struct Impl;
-  explicit WorkflowRunner(std::unique_ptr<Impl> impl);
-
  private:
-  std::unique_ptr<Impl> impl_;
+  friend struct detail::Access;
+  explicit WorkflowRunner(std::unique_ptr<detail::RunnerState> state);
+  std::unique_ptr<detail::RunnerState> state_;
 };
 
 // Any thread may call. A Flows object keeps its zone open.
@@ -232,11 +256,10 @@ class Flows {
 
   Result<WorkflowRunner> runner(RunnerOptions options = {});
 
-  struct Impl;
-  explicit Flows(std::unique_ptr<Impl> impl);
-
  private:
-  std::unique_ptr<Impl> impl_;
+  friend struct detail::Access;
+  explicit Flows(std::unique_ptr<detail::FlowsState> state);
+  std::unique_ptr<detail::FlowsState> state_;
 };
 
 }  // namespace once::inline v1

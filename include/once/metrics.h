@@ -35,6 +35,7 @@ struct PublisherMetrics {
   std::uint64_t accepted{};
   std::uint64_t duplicates{};  // the log already had the task
   std::uint64_t conflicts{};   // refused; the log has the id with other content
+  std::uint64_t in_flight{};   // asynchronous publishes without a result; it can fall
 };
 
 }  // namespace once::inline v1

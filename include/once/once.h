@@ -1,15 +1,16 @@
-// Includes every public header except testing.h and yardstick.h.
+// Includes every public header except testing.h.
 #pragma once
 
 #include "once/audit.h"
 #include "once/doctor.h"
 #include "once/flows.h"
-#include "once/guard.h"
 #include "once/json.h"
+#include "once/ledger.h"
 #include "once/metrics.h"
+#include "once/queues.h"
 #include "once/result.h"
-#include "once/step.h"
 #include "once/task.h"
+#include "once/tasks.h"
 #include "once/version.h"
 #include "once/view.h"
 #include "once/worker.h"

@@ -113,8 +113,8 @@ struct Queue {
   // A JetStream stream of another program. The queue takes its messages whose subjects match the
   // topic. If empty, the queue reads the zone's own log. A stream needs a key and a zone on NATS.
   std::string stream{};
-  // If true, the queue is a ledger without a topic and delivers no tasks. Guard uses such a queue
-  // for loops that get their work from another system.
+  // If true, the queue is a ledger without a topic and delivers no tasks. LedgerClient uses such a
+  // queue for loops that get their work from another system.
   bool ledger = false;
 
   friend bool operator==(const Queue&, const Queue&) = default;

@@ -4,6 +4,6 @@
 
 namespace once::inline v1 {
 
-std::string_view version();  // "0.1.0"
+std::string_view version();  // "0.2.0"
 
 }  // namespace once::inline v1

@@ -1,4 +1,4 @@
-// The values behind `once status`, `list`, `inspect`, `log` and `retention`.
+// The values that status(), list(), inspect(), log() and retention() return.
 // Each value is a read-only copy that describes the zone at one moment.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "once/task.h"
@@ -68,25 +69,46 @@ struct ListItem {
   Time since{};
 };
 
+// How an attempt ended. The effect of a lost, timed-out, unknown or interrupted attempt may have
+// happened. The ledger stores these numbers, so a number never changes its meaning.
+enum class AttemptOutcome : std::uint8_t {
+  running = 0,
+  completed = 1,
+  failed = 2,       // the handler reported that the work was not done
+  dead = 3,         // the handler reported that the work can never be done
+  lost = 4,         // the worker died, or its lease expired and another worker claimed the task
+  timed_out = 5,    // the queue's timeout ended the attempt
+  unknown = 6,      // the handler could not tell, or a signal killed the program
+  interrupted = 7,  // the worker was stopped; the attempt does not count
+  released = 8,     // claimed but never started; the attempt does not count
+};
+std::string_view to_string(AttemptOutcome outcome);
+
 struct AttemptView {
   int attempt{};
   std::string worker{};
   std::uint64_t token{};
   Time started_at{};
   std::optional<Time> ended_at{};
-  // One of: running completed failed dead lost timed_out unknown interrupted released.
-  std::string outcome{};
+  AttemptOutcome outcome{};
   bool in_doubt{};
   std::string error{};
   std::string log{};  // the last 16 KiB of its program's stderr
 };
 
 struct StepView {
+  enum class State {
+    running,
+    done,
+    failed,    // the next attempt runs the step again
+    in_doubt,  // the step was cut off
+    again,     // a person asked to run the step again
+  };
   std::string step{};
-  std::string state{};   // running done failed in_doubt again (a person asked to rerun it)
-  std::string policy{};  // policy if the step is cut off: retry hold probe
-  int runs{};            // how often the step started
-  int attempt{};         // the last attempt that started or finished it
+  State state{};
+  InDoubt policy{};  // what Once does if the step is cut off: retry, hold or probe
+  int runs{};        // how often the step started
+  int attempt{};     // the last attempt that started or finished it
   Time started_at{};
   std::optional<Time> ended_at{};
   std::optional<Body> result{};  // set if the step is done
@@ -95,15 +117,59 @@ struct StepView {
   std::string error{};           // the error of attempt `failed`
 };
 
+std::string_view to_string(StepView::State state);
+
 // A change that a person, a probe or the policy made to the task.
-struct DeedView {
-  // One of: retried completed dropped cancelled cancel_asked happened did_not_happen held
-  // step_completed retry_asked step_completion_asked. A worker must still apply the last two.
-  std::string what{};
+struct ActionView {
+  // The ledger stores the first nine numbers, so a number never changes its meaning.
+  enum class Kind : std::uint8_t {
+    retried = 0,
+    completed = 1,
+    dropped = 2,
+    cancelled = 3,
+    cancel_asked = 4,    // the task was running; its handler was asked to stop
+    happened = 5,        // a probe found that the effect happened
+    did_not_happen = 6,  // a probe found that the effect did not happen
+    held = 7,
+    step_completed = 8,
+    retry_asked,            // a worker must still apply it
+    step_completion_asked,  // a worker must still apply it
+  };
+  Kind kind{};
   Time at{};
   std::string by{};
   std::string why{};
   std::string step{};
+};
+
+std::string_view to_string(ActionView::Kind kind);
+
+// What happens next to a task in one queue.
+struct NextView {
+  enum class Kind {
+    starts,         // its start is scheduled; `in` says when
+    waits,          // for a worker
+    obeys,          // waits for a worker that does what the person `by` asked for
+    runs,           // its lease ends after `in` unless the worker renews it
+    stops,          // its handler was asked to stop; the task is cancelled after the attempt
+    lease_expired,  // the next worker takes the task over
+    worker_gone,    // the next worker takes the task over
+    retries,        // the next attempt is due after `in`
+    retry_due,      // the next worker tries the task again
+    held,           // until a person decides
+    held_by_step,   // until a person decides about `step`, which was cut off
+    completed,      // nothing happens
+    dead,           // nothing happens until a person retries the task
+    dead_step,      // nothing happens; a retry of the failed run `run` retries the task
+    dead_for_good,  // nothing happens; the id or the key of the task belongs to another task
+    cancelled,      // nothing happens
+    duplicate,      // nothing happens; another task has the same key
+  };
+  Kind kind{};
+  Duration in{};
+  std::string by{};
+  std::string step{};
+  std::string run{};
 };
 
 struct QueueView {
@@ -113,13 +179,13 @@ struct QueueView {
   std::string reason{};  // why the task is dead, in doubt, cancelled or duplicate
   std::vector<AttemptView> attempts{};
   std::vector<StepView> steps{};
-  std::vector<DeedView> story{};
-  std::uint64_t deeds_dropped{};     // older deeds that the record no longer contains
+  std::vector<ActionView> story{};   // in order of time
+  std::uint64_t actions_dropped{};   // older actions that the record no longer contains
   std::uint64_t attempts_dropped{};  // older attempts that the record no longer contains
   std::optional<Body> result{};
   bool result_cut{};  // an older Once kept only the first MiB of the result
   std::string error{};
-  std::string next{};  // one line for people about what happens next
+  NextView next{};
 };
 
 struct LogEntry {

@@ -77,6 +77,10 @@ struct Codec<T> {
 };
 
 namespace detail {
+struct Access;
+struct AttemptState;
+struct WorkerState;
+struct ZoneState;
 template <class T>
 using NotVoid = std::conditional_t<std::is_void_v<T>, bool, T>;
 }  // namespace detail
@@ -144,10 +148,10 @@ class Context {
     return finish_step<T>(name, f, std::move(begun));
   }
 
-  struct Impl;
-  explicit Context(const Impl& impl) : impl_(impl) {}
-
  private:
+  friend struct detail::Access;
+  explicit Context(const detail::AttemptState& state) : state_(state) {}
+
   struct StepGate {
     bool ask = false;                         // the step was cut off; call the probe
     std::optional<std::string> remembered{};  // the stored result; set if the step is done
@@ -203,7 +207,7 @@ class Context {
     }
   }
 
-  const Impl& impl_;
+  const detail::AttemptState& state_;
 };
 
 struct WorkerOptions {
@@ -222,57 +226,6 @@ struct WorkerOptions {
   // had claimed the task, or the task was already settled. The rules of on_store apply.
   std::function<void(std::string_view id)> on_fenced{};
 };
-
-// Receives the output of one program run as the worker reads it. The worker calls the listener on
-// the thread that runs the program. A call that blocks delays the program. Calls must not throw.
-class ProgramListener {
- public:
-  virtual ~ProgramListener() = default;
-  virtual void output(std::string_view bytes) = 0;  // from standard output
-  virtual void errors(std::string_view bytes) = 0;  // from standard error
-  struct End {
-    Outcome::Kind verdict{};
-    std::string how{};  // "exit 3" or "killed by SIGKILL"; contains no program output
-    Duration took{};
-  };
-  virtual void ended(const End& end) = 0;  // the last call
-};
-
-// Describes the program run that a new listener will receive.
-struct ProgramRun {
-  const Task& task;
-  std::string_view queue{};
-  int attempt{};
-  bool probe = false;
-};
-
-// A program that the worker runs once per attempt. The program reads the body from standard input
-// and finds `ONCE_...` variables in its environment. The result is the file $ONCE_RESULT, or else
-// the program's standard output. The exit status is the verdict.
-struct Program {
-  std::vector<std::string> command{};
-  // For queues with InDoubt::probe. The worker runs the probe with `/bin/sh -c` and the same
-  // environment and input. Exit 0 means that the attempt happened; the probe writes its result.
-  // Exit 1 means that the attempt did not happen. After any other exit, the task is held in doubt.
-  std::string probe{};
-  Duration grace{10'000};  // time between SIGTERM and SIGKILL
-  std::string guard{};     // an executable that calls guard_main()
-  std::string store{};     // $ONCE_STORE for the program; must not contain a secret
-  // The worker calls this before each run, on many threads at the same time. The function may be
-  // empty and may return null.
-  std::function<std::unique_ptr<ProgramListener>(const ProgramRun&)> listener{};
-  // Set this if the process only runs programs. If a guard is killed, the worker then adopts and
-  // ends the guard's child processes. The option has no effect in process 1, or if this process
-  // has other children.
-  bool adopts_orphans = false;
-};
-
-// The main function of the guard, a small process between a worker and its program.
-// The guard ends the program if the worker dies or is silent for half a lease. The guard then ends
-// the program's whole process group, and processes that left the group.
-// The executable in Program::guard must call guard_main() first in main() if argv[1] is "--guard".
-// The executable passes its own arguments and returns the result of guard_main().
-int guard_main(int argc, char** argv);
 
 // Claims tasks, runs their handlers and records the outcomes. Only one thread may drive a worker.
 // Handlers run on the worker's own threads. The destructor waits until running handlers finish and
@@ -299,11 +252,10 @@ class Worker {
   // Returns the counts since the worker was created. Any thread may call. Never waits.
   WorkerMetrics metrics() const;
 
-  struct Impl;
-  explicit Worker(std::unique_ptr<Impl> impl);
-
  private:
-  std::unique_ptr<Impl> impl_;
+  friend struct detail::Access;
+  explicit Worker(std::unique_ptr<detail::WorkerState> state);
+  std::unique_ptr<detail::WorkerState> state_;
 };
 
 }  // namespace once::inline v1

@@ -44,12 +44,21 @@ struct RateLimit {
   friend bool operator==(const RateLimit&, const RateLimit&) = default;
 };
 
+// What a step does: it runs a task, sleeps, waits for a signal, or asks a person.
+enum class StepKind : std::uint8_t { task, sleep, signal, approval };
+std::string_view to_string(StepKind kind);
+// How a step or a run ended.
+enum class FlowOutcome : std::uint8_t { completed, failed, cancelled, timed_out };
+std::string_view to_string(FlowOutcome outcome);
+std::optional<FlowOutcome> flow_outcome_from(std::string_view name);
 // The status of a step in a run. A pending step waits for other steps. An active step has started.
 // A completed or failed step has ended. A skipped or unreached step does not run.
 enum class StepStatus : std::uint8_t { pending, active, completed, failed, skipped, unreached };
 std::string_view to_string(StepStatus status);
 // The state of a run. A waiting run waits for a time, a signal or a person.
-enum class RunPhase : std::uint8_t { running, waiting, completed, failed, cancelled };
+// A run is unreadable if its record or its definition is damaged, or if a newer version wrote it. Only lists
+// show such a run.
+enum class RunPhase : std::uint8_t { running, waiting, completed, failed, cancelled, unreadable };
 std::string_view to_string(RunPhase phase);
 std::optional<RunPhase> run_phase_from(std::string_view name);
 

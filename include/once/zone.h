@@ -4,7 +4,9 @@
 //   `memory:`: the memory of this process. The zone ends with the Zone object.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,8 +15,10 @@
 #include "once/audit.h"
 #include "once/doctor.h"
 #include "once/flows.h"
-#include "once/guard.h"
+#include "once/ledger.h"
 #include "once/metrics.h"
+#include "once/queues.h"
+#include "once/tasks.h"
 #include "once/view.h"
 #include "once/worker.h"
 
@@ -47,108 +51,97 @@ struct NatsLogin {
   std::string inbox{};
 };
 
+// How much a Zone object accepts from publish_async() before it refuses more.
+struct AsyncLimits {
+  std::size_t publishes = 8192;    // publishes without a result
+  std::size_t bytes = 67'108'864;  // of their bodies; one larger body is still accepted
+};
+
+// Receives the result of one asynchronous publish.
+using PublishCallback = std::function<void(Result<Receipt>)>;
+
 struct OpenOptions {
   bool create = true;              // if false, a missing database is not_found
   std::shared_ptr<Clock> clock{};  // null means the machine's; shared with the caller
   NatsLogin nats{};                // for a store on a NATS server
+  AsyncLimits async{};             // for publish_async()
   // If true, open() also accepts a zone whose settings could lose tasks. doctor() needs this.
   // No new work starts in such a zone.
-  bool as_it_is = false;
+  bool allow_unsafe = false;
   // A store with a connection reports events of the connection here, one line per call. A line
   // contains no credentials. The store may call on any thread. If empty, the store reports nothing.
   std::function<void(std::string_view)> log{};
 };
 
-// Any thread may call. Workers keep their zone open. A forked child must not use the zone.
+// An open zone. Any thread may call. Workers and the objects that queues(), tasks(), flows() and
+// ledger() return keep the store open. A forked child must not use the zone.
 class Zone {
  public:
   static Result<Zone> open(std::string_view url, OpenOptions options = {});
   Zone(Zone&&) noexcept;
   Zone& operator=(Zone&&) noexcept;
+  // Sends the asynchronous publishes that wait, and returns after the last result and callback.
+  // If the store fails a whole batch meanwhile, the publishes behind that batch fail with
+  // Code::store_unavailable and are not sent.
   ~Zone();
 
   std::string uuid() const;
-
-  // Adds the queue and returns how many tasks in the log match it. If the queue exists with the
-  // same definition, add() changes nothing and returns 0. Returns queue_mismatch if the queue
-  // exists with another definition.
-  Result<std::uint64_t> add(const Queue& queue);
-  Result<std::vector<Queue>> queues() const;
-  // Changes the attempt settings of a queue, or pauses or resumes it. Returns the new definition.
-  // change() calls `edit` with the current definition. If others change the queue at the same time,
-  // change() calls `edit` again. Name, topic, key, key_format, from, stream and ledger are fixed.
-  // Workers apply the new definition from their next claim.
-  Result<Queue> change(std::string_view queue, const std::function<void(Queue&)>& edit);
-  // Removes a queue and its ledger records. If the queue has unsettled, dead or in-doubt tasks,
-  // remove_queue() fails unless `force` is true. The tasks stay in the log. A queue that is added
-  // later runs them again.
-  Result<void> remove_queue(std::string_view name, bool force = false);
 
   // A receipt means that the task is on disk. If an error has in_doubt set, the task may be on
   // disk. The caller should then publish again with the same id.
   Result<Receipt> publish(Task task);
   // Returns one result per task, in order. A bad task does not fail the others.
   std::vector<Result<Receipt>> publish_batch(std::vector<Task> tasks);
+
+  // Publishes without waiting for the store. The future gets the same result as publish() returns.
+  // The Zone publishes on one thread of its own. The thread takes the tasks that have gathered, in
+  // the order of the calls, as one batch. The results arrive in the order of the calls. Within one
+  // batch, a store may give the tasks another order in the log.
+  // The future does not wait in its destructor. A program must look at each future, because a
+  // publish can fail or be refused.
+  //
+  // If the limits of OpenOptions::async are reached, publish_async() refuses the task. The result
+  // is then Code::overloaded, nothing was published, and a later call may succeed.
+  std::future<Result<Receipt>> publish_async(Task task);
+  // The same with a callback. An Error means that the task is refused and that `done` is never
+  // called. Otherwise the Zone calls `done` exactly once, on the thread that publishes, one
+  // callback at a time. A callback that blocks delays the publishes behind it. A callback must not
+  // throw. Neither a callback nor anything that it owns may destroy the Zone: a callback must not hold
+  // the last shared_ptr to it. A callback may call publish_async().
+  Result<void> publish_async(Task task, PublishCallback done);
+
   // Returns the counts of publishes through this Zone object. Never waits.
   PublisherMetrics metrics() const;
 
-  // Blocks until the task is settled in the queue. The task is then completed, dead or cancelled.
-  // Returns Code::timed_out if `limit` expires first.
-  Result<Outcome> wait(std::string_view id, std::string_view queue, Duration limit);
-
-  // The next five calls change a task for a person. Each call adds `by` to the task's story. If the
-  // task's state does not allow the call, the call changes nothing and returns Code::wrong_state.
-  // In a queue with `ledger`, the id is the key. In a queue with `stream`, the id is
-  // STREAM:SEQUENCE or the key.
-  //
-  // Runs a dead or in-doubt task again, with a full set of attempts.
-  Result<void> retry(std::string_view id, std::string_view queue, const By& by);
-  // Resolves an in-doubt task as "it happened" with the given result.
-  Result<void> complete(std::string_view id, std::string_view queue, Body result, const By& by);
-  // Resolves an in-doubt step as "it happened" with the given result. The task then continues after
-  // that step.
-  Result<void> complete_step(std::string_view id, std::string_view queue, std::string_view step,
-                             Body result, const By& by);
-  // Gives up a dead or in-doubt task. The task becomes cancelled.
-  Result<void> drop(std::string_view id, std::string_view queue, const By& by);
-  // Cancels an unsettled or in-doubt task. If the task is running, cancel() asks its handler to
-  // stop and returns State::running. The task becomes cancelled unless the handler completes it.
-  Result<State> cancel(std::string_view id, std::string_view queue, const By& by);
-
-  // For loops that get their work from another system. The queue must have `ledger` set. See
-  // guard.h.
-  Result<Guard> guard(std::string_view queue, GuardOptions options = {});
-
+  // Runs `handler` for the tasks of a queue. See worker.h.
   Result<Worker> worker(std::string_view queue, std::function<Outcome(Context&)> handler,
                         WorkerOptions options = {});
-  Result<Worker> worker(std::string_view queue, Program program, WorkerOptions options = {});
+  // For a loop that gets its work from another system. The queue must have `ledger` set. See
+  // ledger.h.
+  Result<LedgerClient> ledger(std::string_view queue, LedgerOptions options = {});
 
-  // Workflows; see flows.h.
+  // The parts of a zone. See queues.h, tasks.h and flows.h.
+  Queues queues() const;
+  Tasks tasks() const;
   Flows flows() const;
 
+  // Counts the tasks of every queue by state.
   Result<Status> status() const;
-  // Lists tasks. `after` continues a listing after this item of an earlier page.
-  Result<std::vector<ListItem>> list(const ListFilter& filter,
-                                     const ListItem* after = nullptr) const;
-  Result<TaskView> inspect(std::string_view id) const;
-  // Returns at most `limit` entries after a sequence, in order. If `topic` is empty, every topic
-  // matches.
-  Result<std::vector<LogEntry>> log(std::uint64_t after, std::size_t limit,
-                                    std::string_view topic = {}) const;
   // Reads the whole zone, one page at a time. The memory use does not grow with the log.
   Result<Audit> audit(const AuditOptions& options = {}) const;
-  Result<Retention> retention() const;
-  Result<void> set_retention(const Retention& ages);
   // Looks for conditions that could lose or repeat a task. doctor() only reads. Its cost is bounded
   // unless `deep` is set.
   Result<Diagnosis> doctor(const DoctorOptions& options = {}) const;
-  Result<Retired> retire();  // applies the retention now; workers also apply it regularly
 
-  struct Impl;
-  explicit Zone(std::shared_ptr<Impl> impl);
+  // How long the zone keeps settled tasks. Workers apply the retention regularly.
+  Result<Retention> retention() const;
+  Result<void> set_retention(const Retention& ages);
+  Result<Retired> retire();  // applies the retention now
 
  private:
-  std::shared_ptr<Impl> impl_;  // shared with the workers of this zone
+  friend struct detail::Access;
+  explicit Zone(std::shared_ptr<detail::ZoneState> state);
+  std::shared_ptr<detail::ZoneState> state_;  // shared with the workers of this zone
 };
 
 // Returns the key of a task for a template such as `{order.id}:{$topic}`, in KeyFormat::escaped.

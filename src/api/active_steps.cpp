@@ -8,7 +8,7 @@
 namespace once::inline v1 {
 namespace {
 
-using Kind = core::FlowEvent::Kind;
+using EventKind = core::FlowEvent::Kind;
 
 Time due_at(const store::Entry& entry) { return entry.published_at + entry.delay; }
 
@@ -101,7 +101,7 @@ ActiveSteps::Found ActiveSteps::refusal(const core::FlowStep& step) {
   if (!step.rate) return std::optional<store::Entry>{};
   const auto tried = state_.rate_retries.find(step.id);
   const std::uint32_t n = tried == state_.rate_retries.end() ? 0 : tried->second.n;
-  return find(Kind::rate_retry, n + 1, step);
+  return find(EventKind::rate_retry, n + 1, step);
 }
 
 Result<std::string> ActiveSteps::waits_for_a_worker(const Queue& queue) {
@@ -117,7 +117,7 @@ Result<std::string> ActiveSteps::waits_for_a_worker(const Queue& queue) {
 Result<void> ActiveSteps::look_at_wait(const core::FlowStep& step, std::uint32_t n, RunStep& view) {
   const bool sleeps = step.kind == core::FlowStep::Kind::sleep;
   if (view.status != StepStatus::active || (!sleeps && step.timeout <= Duration{0})) return {};
-  auto timer = find(Kind::timer, n, step);
+  auto timer = find(EventKind::timer, n, step);
   if (!timer) return timer.error();
   if (*timer) view.until = due_at(**timer);
   if (*timer ? (*timer)->waits_at(store_.now()) : !sleeps) return {};
@@ -133,7 +133,8 @@ Result<void> ActiveSteps::needs_a_runner(RunStep& view) {
   if (events->paused)
     view.why += ": queue " + events->name + " is paused";
   else if (*there == 0)
-    view.why += ": no runner is at work (once flow work)";
+    view.why += ": no runner is at work";
+  view.needs_runner = !events->paused && *there == 0;
   return {};
 }
 
@@ -152,7 +153,7 @@ Result<std::uint64_t> ActiveSteps::workers(const std::string& queue) {
   return there;
 }
 
-ActiveSteps::Found ActiveSteps::find(Kind kind, std::uint32_t n, const core::FlowStep& step) {
+ActiveSteps::Found ActiveSteps::find(EventKind kind, std::uint32_t n, const core::FlowStep& step) {
   return store_.find(core::event_id(core::event_in(state_, kind, n, step.id)));
 }
 

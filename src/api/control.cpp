@@ -1,11 +1,11 @@
-// What people do to tasks: retry, complete, drop, cancel; and to queues: set.
+// What people do to tasks: retry, complete, drop, cancel.
 #include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 
-#include "api/zone_impl.h"
+#include "api/zone_state.h"
 #include "codec/key_template.h"
 #include "codec/step_headers.h"
 #include "core/names.h"
@@ -53,7 +53,7 @@ struct Target {
 
 class Control {
  public:
-  Control(Zone::Impl& zone, std::string_view id, std::string_view queue, const By& by)
+  Control(detail::ZoneState& zone, std::string_view id, std::string_view queue, const By& by)
       : zone_(zone),
         id_(id),
         queue_(queue),
@@ -65,7 +65,7 @@ class Control {
     if (!queue) return queue.error();
     Target target{.queue = std::move(*queue)};
     if (target.queue.ledger)
-      if (auto ok = Zone::Impl::not_own(queue_, "nothing was changed: see 'once flow'"); !ok)
+      if (auto ok = detail::ZoneState::not_own(queue_, "nothing was changed"); !ok)
         return ok.error();
     auto found = target.queue.ledger ? ledger_row(target.queue) : task_row(target.queue);
     if (!found) return found.error();
@@ -81,8 +81,8 @@ class Control {
   }
 
   Result<engine::Written> write(const Target& target, core::Command command) const {
-    engine::LedgerWriter scribe(*zone_.store, core::policy_of(target.queue));
-    return scribe.write({.at = engine::address_of(target.row),
+    engine::LedgerWriter writer(*zone_.store, core::policy_of(target.queue));
+    return writer.write({.at = engine::address_of(target.row),
                          .known = target.row.stored,
                          .command = std::move(command)});
   }
@@ -212,7 +212,7 @@ class Control {
     if (!run) return run.error();
     const core::EndFact* const end = *run ? core::end_of((*run)->state) : nullptr;
     if (*run && (end == nullptr || core::failed((*run)->state))) return {};
-    const std::string how = *run ? std::string(core::to_string(end->outcome)) : "forgotten";
+    const std::string how = *run ? std::string(to_string(end->outcome)) : "forgotten";
     return Error{.code = Code::wrong_state,
                  .message = named(id_, queue_) + " is a step of run '" + step->run +
                             "', which is " + how +
@@ -227,10 +227,14 @@ class Control {
     return Error{.code = step ? Code::wrong_state : Code::not_found,
                  .message = named(id_, queue_) + (step ? ": step '" : " has no step '") +
                             std::string(name) + (step ? "' is not in doubt" : "'") +
-                            "; nothing was changed: 'once inspect' shows its steps"};
+                            "; nothing was changed",
+                 .reason = Reason::no_step_in_doubt,
+                 .facts = {{"task", std::string(id_)},
+                           {"queue", std::string(queue_)},
+                           {"step", std::string(name)}}};
   }
 
-  Zone::Impl& zone_;
+  detail::ZoneState& zone_;
   const std::string_view id_;
   const std::string_view queue_;
   const std::string who_;
@@ -239,13 +243,13 @@ class Control {
 
 }  // namespace
 
-Result<void> Zone::retry(std::string_view id, std::string_view queue, const By& by) {
-  return Control(*impl_, id, queue, by).order({.kind = core::Order::Kind::retry});
+Result<void> Tasks::retry(std::string_view id, std::string_view queue, const By& by) {
+  return Control(*state_, id, queue, by).order({.kind = core::Order::Kind::retry});
 }
 
 // What a program that asks for the step is to be told: a JSON string as it is, nothing for null.
-Result<void> Zone::complete_step(std::string_view id, std::string_view queue, std::string_view step,
-                                 Body result, const By& by) {
+Result<void> Tasks::complete_step(std::string_view id, std::string_view queue,
+                                  std::string_view step, Body result, const By& by) {
   if (result.is_json()) {
     const auto json = encoding::parse_json(result.text());
     if (json && json->kind() == encoding::Json::Kind::string)
@@ -253,15 +257,15 @@ Result<void> Zone::complete_step(std::string_view id, std::string_view queue, st
     else if (json && json->kind() == encoding::Json::Kind::null)
       result = Body::bytes({});
   }
-  return Control(*impl_, id, queue, by)
+  return Control(*state_, id, queue, by)
       .order({.kind = core::Order::Kind::complete_step,
               .step = std::string(step),
               .result = std::move(result)});
 }
 
-Result<void> Zone::complete(std::string_view id, std::string_view queue, Body result,
-                            const By& by) {
-  const Control control(*impl_, id, queue, by);
+Result<void> Tasks::complete(std::string_view id, std::string_view queue, Body result,
+                             const By& by) {
+  const Control control(*state_, id, queue, by);
   auto target = control.find();
   if (!target) return target.error();
   if (auto fits = core::check_result(target->queue, result); !fits) return fits;
@@ -273,8 +277,8 @@ Result<void> Zone::complete(std::string_view id, std::string_view queue, Body re
                         core::Verdict::completed, kCanComplete);
 }
 
-Result<void> Zone::drop(std::string_view id, std::string_view queue, const By& by) {
-  const Control control(*impl_, id, queue, by);
+Result<void> Tasks::drop(std::string_view id, std::string_view queue, const By& by) {
+  const Control control(*state_, id, queue, by);
   auto target = control.find();
   if (!target) return target.error();
   return control.change(
@@ -282,50 +286,8 @@ Result<void> Zone::drop(std::string_view id, std::string_view queue, const By& b
       core::Verdict::cancelled, kCanDrop);
 }
 
-Result<State> Zone::cancel(std::string_view id, std::string_view queue, const By& by) {
-  return Control(*impl_, id, queue, by).cancel();
-}
-
-namespace {
-
-// Whether content is compared says which values such a key refuses.
-Result<void> keeps_keys(const Queue& now, const Queue& next) {
-  if (now.same_key == next.same_key || now.key_format == KeyFormat::escaped) return {};
-  const auto key = encoding::KeyTemplate::of(now);
-  if (!key) return key.error();
-  if (key->one_value()) return {};
-  return Error{.code = Code::queue_mismatch,
-               .message = "the key of queue '" + now.name +
-                          "' has several values, so its same-key rule is fixed; nothing was "
-                          "changed. A queue of another name can have another rule."};
-}
-
-}  // namespace
-
-Result<Queue> Zone::change(std::string_view name, const std::function<void(Queue&)>& edit) {
-  while (true) {
-    auto now = impl_->queue(name);
-    if (!now) return now.error();
-    Queue next = *now;
-    edit(next);
-    if (auto ok = core::check_queue(next); next != *now && !ok) {
-      Error error = ok.error();
-      error.message += "; nothing was changed";
-      return error;
-    }
-    if (now->name != next.name || now->topic != next.topic || now->key != next.key ||
-        now->key_format != next.key_format || now->from != next.from ||
-        now->stream != next.stream || now->ledger != next.ledger)
-      return Error{.code = Code::queue_mismatch,
-                   .message = "the topic, key, start and stream of queue '" + now->name +
-                              "' are fixed; nothing was changed. A queue of another name can have "
-                              "others."};
-    if (auto ok = keeps_keys(*now, next); !ok) return ok.error();
-    // Also where nothing changes: the store may have to finish a change that was cut off.
-    auto written = impl_->store->set_queue(next, *now);
-    if (!written) return written.error();
-    if (*written) return next;
-  }
+Result<State> Tasks::cancel(std::string_view id, std::string_view queue, const By& by) {
+  return Control(*state_, id, queue, by).cancel();
 }
 
 }  // namespace once::inline v1

@@ -1,7 +1,9 @@
-// The public face of workflows: definitions, starts, what people say to runs, and the runner.
+// Implements once::Flows: definitions, starts, what people do to runs, and the runner. run_view.cpp
+// has the views.
 #include "once/flows.h"
 
-#include "api/flows_impl.h"
+#include "api/access.h"
+#include "api/flows_state.h"
 #include "flow/runner.h"
 #include "work/task_row.h"
 
@@ -17,14 +19,14 @@ Error not_added(const core::FlowDefinition& definition, const std::string& why) 
 
 // Whether the step's task will find its queue; a hint when there is none as yet.
 Result<void> check_queue_of(const core::FlowDefinition& definition, const core::FlowStep& step,
-                            const std::vector<Queue>& queues, std::vector<std::string>& hints) {
+                            const std::vector<Queue>& queues, std::vector<FlowHint>& hints) {
   const auto queue = engine::queue_of(step, queues);
   if (queue) return {};
   const std::string why = "step " + quoted(step.id) + ": " + queue.error().message;
   if (queue.error().code != Code::not_found) return not_added(definition, why);
-  hints.push_back(why + "; make it with 'once queue add " +
-                  (step.queue.empty() ? std::string("NAME") : step.queue) + " --topic " +
-                  step.topic + "'");
+  hints.push_back({.text = why,
+                   .reason = Reason::no_queue_for_step,
+                   .facts = {{"step", step.id}, {"topic", step.topic}, {"queue", step.queue}}});
   return {};
 }
 
@@ -34,13 +36,13 @@ Result<void> fits_retention(store::Store& store, const core::FlowDefinition& def
   const auto ages = store.retention();
   if (!ages) return ages.error();
   if (definition.key_ttl <= ages->records) return {};
-  return Error{.code = Code::invalid_input,
-               .message = "workflow " + quoted(definition.name) + ": key_ttl " +
-                          duration_text(definition.key_ttl) +
-                          " is longer than the zone keeps records (" +
-                          duration_text(ages->records) + "); " + what_was_done +
-                          ": keep them as long with 'once retention --records " +
-                          duration_text(definition.key_ttl) + "'"};
+  return Error{
+      .code = Code::invalid_input,
+      .message = "workflow " + quoted(definition.name) + ": key_ttl " +
+                 duration_text(definition.key_ttl) + " is longer than the zone keeps records (" +
+                 duration_text(ages->records) + "); " + what_was_done + ": keep records as long",
+      .reason = Reason::key_outlives_records,
+      .facts = {{"workflow", definition.name}, {"key_ttl", duration_text(definition.key_ttl)}}};
 }
 
 std::string detail_of(const core::FlowStep& step) {
@@ -54,20 +56,37 @@ std::string detail_of(const core::FlowStep& step) {
 }
 
 FlowAdded told_of(const encoding::ParsedDefinition& parsed) {
-  return {.workflow = parsed.definition.name,
-          .version = parsed.definition.version,
-          .added = false,
-          .steps = parsed.definition.steps.size(),
-          .hints = parsed.hints};
+  FlowAdded told{.workflow = parsed.definition.name,
+                 .version = parsed.definition.version,
+                 .added = false,
+                 .steps = parsed.definition.steps.size()};
+  for (const std::string& hint : parsed.hints) told.hints.push_back({.text = hint});
+  return told;
 }
 
 By named(const By& by) { return {.who = by.who.empty() ? this_person() : by.who, .why = by.why}; }
 
 }  // namespace
 
-Flows Zone::flows() const { return Flows(std::make_unique<Flows::Impl>(impl_)); }
+std::string_view to_string(RunEvent::Kind kind) {
+  switch (kind) {
+    case RunEvent::Kind::started: return "started";
+    case RunEvent::Kind::task: return "task";
+    case RunEvent::Kind::step: return "step";
+    case RunEvent::Kind::signal: return "signal";
+    case RunEvent::Kind::rate_retry: return "rate_retry";
+    case RunEvent::Kind::admit: return "admit";
+    case RunEvent::Kind::retried: return "retried";
+    case RunEvent::Kind::ended: return "ended";
+  }
+  return "?";
+}
 
-Flows::Flows(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Flows Zone::flows() const {
+  return detail::Access::make<Flows>(std::make_unique<detail::FlowsState>(state_));
+}
+
+Flows::Flows(std::unique_ptr<detail::FlowsState> state) : state_(std::move(state)) {}
 Flows::Flows(Flows&&) noexcept = default;
 Flows& Flows::operator=(Flows&&) noexcept = default;
 Flows::~Flows() = default;
@@ -83,20 +102,22 @@ Result<FlowAdded> Flows::add(std::string_view json) {
   if (!parsed) return parsed.error();
   const core::FlowDefinition& definition = parsed->definition;
   FlowAdded answer = told_of(*parsed);
-  const auto queues = impl_->zone->store->queues();
+  const auto queues = state_->zone->store->queues();
   if (!queues) return queues.error();
   for (const core::FlowStep& step : definition.steps) {
     if (step.kind != core::FlowStep::Kind::task) continue;
     auto ok = check_queue_of(definition, step, *queues, answer.hints);
     if (!ok) return ok.error();
   }
-  if (auto ok = fits_retention(*impl_->zone->store, definition, "nothing was added"); !ok)
+  if (auto ok = fits_retention(*state_->zone->store, definition, "nothing was added"); !ok)
     return ok.error();
-  if (auto made = impl_->book.make_queues(); !made) return made.error();
-  auto added = impl_->book.add(*parsed);
+  if (auto made = state_->book.make_queues(); !made) return made.error();
+  auto added = state_->book.add(*parsed);
   if (!added) return added.error();
-  // Somebody may have shortened it meanwhile. Of the two who write, at least one sees the other.
-  if (auto ok = fits_retention(*impl_->zone->store, definition, "it was added all the same"); !ok) {
+  // Another process may have shortened the retention meanwhile. Each of the two looks after its
+  // write, so at least one sees the conflict.
+  if (auto ok = fits_retention(*state_->zone->store, definition, "it was added all the same");
+      !ok) {
     Error error = ok.error();
     error.in_doubt = true;
     return error;
@@ -112,11 +133,11 @@ Result<FlowAdded> Flows::add(const Workflow& workflow) {
 }
 
 Result<void> Flows::remove(std::string_view name, std::uint32_t version) {
-  return impl_->book.remove(name, version);
+  return state_->book.remove(name, version);
 }
 
 Result<std::vector<FlowInfo>> Flows::list() const {
-  auto all = impl_->book.definitions();
+  auto all = state_->book.definitions();
   if (!all) return all.error();
   std::vector<FlowInfo> answer;
   for (const engine::FlowDefinitionRef& each : *all)
@@ -129,18 +150,16 @@ Result<std::vector<FlowInfo>> Flows::list() const {
 }
 
 Result<FlowView> Flows::definition(std::string_view name, std::uint32_t version) const {
-  auto known = version > 0 ? impl_->book.definition(name, version) : impl_->book.newest(name);
+  auto known = version > 0 ? state_->book.definition(name, version) : state_->book.newest(name);
   if (!known) return known.error();
   const core::FlowDefinition& definition = **known;
-  auto json = impl_->book.json_of(definition);
+  auto json = state_->book.json_of(definition);
   if (!json) return json.error();
   FlowView view{.workflow = definition.name, .version = definition.version};
   view.json = std::move(*json);
   for (const core::FlowStep& step : definition.steps) {
     FlowView::Step& drawn = view.steps.emplace_back();
-    drawn = {.step = step.id,
-             .kind = std::string(core::to_string(step.kind)),
-             .detail = detail_of(step)};
+    drawn = {.step = step.id, .kind = step.kind, .detail = detail_of(step)};
     for (const std::size_t needed : step.depends_on)
       drawn.depends_on.push_back(definition.steps[needed].id);
     if (step.on_failure) drawn.on_failure = definition.steps[*step.on_failure].id;
@@ -149,10 +168,10 @@ Result<FlowView> Flows::definition(std::string_view name, std::uint32_t version)
 }
 
 Result<Started> Flows::start(std::string_view name, const Body& input, StartOptions options) {
-  auto started = impl_->starter.start({.workflow = std::string(name),
-                                       .version = options.version,
-                                       .input = input,
-                                       .unique = options.unique});
+  auto started = state_->starter.start({.workflow = std::string(name),
+                                        .version = options.version,
+                                        .input = input,
+                                        .unique = options.unique});
   if (!started) return started.error();
   return Started{
       .run = std::move(started->run), .duplicate = started->duplicate, .version = started->version};
@@ -160,24 +179,24 @@ Result<Started> Flows::start(std::string_view name, const Body& input, StartOpti
 
 Result<SignalResult> Flows::signal(std::string_view run, std::string_view name, const Body& body,
                                    std::string_view id, const By& by) {
-  return impl_->control.signal(run, name, body, id, named(by));
+  return state_->control.signal(run, name, body, id, named(by));
 }
 
 Result<Approved> Flows::approve(std::string_view run, std::string_view step, bool yes,
                                 const By& by) {
-  return impl_->control.approve(run, step, yes, named(by));
+  return state_->control.approve(run, step, yes, named(by));
 }
 
 Result<void> Flows::cancel(std::string_view run, const By& by) {
-  return impl_->control.cancel(run, named(by));
+  return state_->control.cancel(run, named(by));
 }
 
 Result<std::vector<std::string>> Flows::retry(std::string_view run, const By& by) {
-  return impl_->control.retry(run, named(by));
+  return state_->control.retry(run, named(by));
 }
 
-struct WorkflowRunner::Impl {
-  std::shared_ptr<Zone::Impl> zone;  // keeps it open
+struct detail::RunnerState {
+  std::shared_ptr<detail::ZoneState> zone;  // keeps it open
   std::unique_ptr<engine::FlowRunner> runner;
 };
 
@@ -187,32 +206,33 @@ Result<WorkflowRunner> Flows::runner(RunnerOptions options) {
     return Error{.code = Code::invalid_input,
                  .message = "the concurrency of a runner is 1 to " + std::to_string(kMost)};
   auto made = engine::FlowRunner::make(
-      *impl_->zone->store, *impl_->zone->scheduler,
+      *state_->zone->store, *state_->zone->scheduler,
       {.concurrency = static_cast<std::size_t>(options.concurrency),
        .name = options.name.empty() ? default_worker_name() : std::move(options.name),
        .on_store = std::move(options.on_store)});
   if (!made) return made.error();
-  return WorkflowRunner(std::unique_ptr<WorkflowRunner::Impl>(
-      new WorkflowRunner::Impl{impl_->zone, std::move(*made)}));
+  return detail::Access::make<WorkflowRunner>(std::unique_ptr<detail::RunnerState>(
+      new detail::RunnerState{state_->zone, std::move(*made)}));
 }
 
-WorkflowRunner::WorkflowRunner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+WorkflowRunner::WorkflowRunner(std::unique_ptr<detail::RunnerState> state)
+    : state_(std::move(state)) {}
 WorkflowRunner::WorkflowRunner(WorkflowRunner&&) noexcept = default;
 WorkflowRunner& WorkflowRunner::operator=(WorkflowRunner&&) noexcept = default;
 WorkflowRunner::~WorkflowRunner() = default;
 
 Result<void> WorkflowRunner::run(std::stop_token stop) {
-  return impl_->runner->run(engine::Worker::Until::stopped, std::move(stop));
+  return state_->runner->run(engine::Worker::Until::stopped, std::move(stop));
 }
 
 Result<void> WorkflowRunner::run_until_empty(std::stop_token stop) {
-  return impl_->runner->run(engine::Worker::Until::empty, std::move(stop));
+  return state_->runner->run(engine::Worker::Until::empty, std::move(stop));
 }
 
-Result<bool> WorkflowRunner::run_one() { return impl_->runner->run_one(); }
+Result<bool> WorkflowRunner::run_one() { return state_->runner->run_one(); }
 
-void WorkflowRunner::interrupt() { impl_->runner->interrupt(); }
+void WorkflowRunner::interrupt() { state_->runner->interrupt(); }
 
-WorkerMetrics WorkflowRunner::metrics() const { return impl_->runner->metrics(); }
+WorkerMetrics WorkflowRunner::metrics() const { return state_->runner->metrics(); }
 
 }  // namespace once::inline v1

@@ -10,7 +10,7 @@ namespace {
 
 struct Setting {
   std::string name;
-  bool changeable;  // by `once queue set --NAME`
+  bool changeable;  // by Queues::change()
   std::string value;
 };
 
@@ -48,7 +48,8 @@ std::vector<Setting> settings_of(const Queue& queue) {
 std::optional<Error> queue_mismatch(const Queue& existing, const Queue& given) {
   const std::vector<Setting> old = settings_of(existing);
   const std::vector<Setting> wanted = settings_of(given);
-  std::string differs, set, fixed;
+  std::string differs, fixed;
+  std::vector<Facts::Fact> facts{{"queue", given.name}};
   const auto add = [](std::string& to, const std::string& text) {
     to += (to.empty() ? "" : ", ") + text;
   };
@@ -57,23 +58,25 @@ std::optional<Error> queue_mismatch(const Queue& existing, const Queue& given) {
     if (setting.value == old[i].value) continue;
     add(differs, setting.name + " is " + old[i].value + ", not " + setting.value);
     if (setting.changeable)
-      set += " --" + setting.name + " " + setting.value;
+      facts.push_back({"set." + setting.name, setting.value});
     else
       add(fixed, setting.name);
   }
-  if (given.paused && !existing.paused) add(differs, "it is not paused");
+  const bool pause = given.paused && !existing.paused;
+  if (pause) add(differs, "it is not paused");
   if (differs.empty()) return std::nullopt;
   std::string message = "queue '" + given.name + "' exists with other settings: " + differs +
                         "; nothing was changed.";
-  if (!set.empty()) message += " To change it: once queue set " + given.name + set + ".";
-  if (given.paused && !existing.paused)
-    message += " To pause it: once queue pause " + given.name + ".";
   if (!fixed.empty())
     message += " The " + fixed +
                " of a queue can't be changed: give this queue another name, or first remove the "
-               "old one (once queue remove " +
-               given.name + ").";
-  return Error{.code = Code::queue_mismatch, .message = std::move(message)};
+               "old one.";
+  if (pause) facts.push_back({"pause", "yes"});
+  if (!fixed.empty()) facts.push_back({"fixed", std::move(fixed)});
+  return Error{.code = Code::queue_mismatch,
+               .message = std::move(message),
+               .reason = Reason::queue_differs,
+               .facts = Facts(std::move(facts))};
 }
 
 }  // namespace once::api

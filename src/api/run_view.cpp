@@ -3,39 +3,34 @@
 #include <map>
 
 #include "api/active_steps.h"
-#include "api/flows_impl.h"
+#include "api/flows_state.h"
 #include "codec/stored_body.h"
-#include "core/names.h"
 #include "flow/definition/input.h"
-#include "flow/definition/state.h"
 
 namespace once::inline v1 {
 namespace {
 
 using core::FlowEvent;
 
-constexpr std::size_t kPage = 20'000;  // a store may have to read all for each
-constexpr std::size_t kUlid = 26;      // what a run's id ends with; in the order of starts
+constexpr std::size_t kUlid = 26;  // what a run's id ends with; in the order of starts
 
 std::string_view ulid_of(std::string_view run) {
   return run.substr(run.size() - std::min(run.size(), kUlid));
 }
 
+// When the run was started, by its id: the first ten digits are milliseconds. See FlowStarter::new_run().
+Time started_by(std::string_view run) {
+  constexpr std::string_view kDigits = "0123456789abcdefghjkmnpqrstvwxyz";
+  constexpr std::size_t kTimeDigits = 10;
+  std::int64_t ms = 0;
+  for (const char digit : ulid_of(run).substr(0, kTimeDigits))
+    ms = ms * 32 + static_cast<std::int64_t>(std::min(kDigits.find(digit), kDigits.size() - 1));
+  return Time{std::chrono::milliseconds{ms}};
+}
+
 std::optional<Body> body_of(const std::string& json) {
   if (json.empty()) return std::nullopt;
   return StoredBody::json(json);
-}
-
-// How its record stands while the run stands so.
-State recorded_as(RunPhase phase) {
-  switch (phase) {
-    case RunPhase::running:
-    case RunPhase::waiting: return State::waiting;
-    case RunPhase::completed: return State::completed;
-    case RunPhase::failed: return State::dead;
-    case RunPhase::cancelled: return State::cancelled;
-  }
-  return State::waiting;
 }
 
 RunInfo info_of(const core::FlowDefinition& definition, const core::RunState& state,
@@ -74,6 +69,21 @@ std::uint32_t rounds_begun(const core::RunState& state) {
   return last;
 }
 
+// A timer is no fact of a run, so no fact in the list has that kind.
+RunEvent::Kind public_kind(FlowEvent::Kind kind) {
+  switch (kind) {
+    case FlowEvent::Kind::started: return RunEvent::Kind::started;
+    case FlowEvent::Kind::step: return RunEvent::Kind::step;
+    case FlowEvent::Kind::signal: return RunEvent::Kind::signal;
+    case FlowEvent::Kind::rate_retry: return RunEvent::Kind::rate_retry;
+    case FlowEvent::Kind::admit: return RunEvent::Kind::admit;
+    case FlowEvent::Kind::retried: return RunEvent::Kind::retried;
+    case FlowEvent::Kind::timer:
+    case FlowEvent::Kind::ended: return RunEvent::Kind::ended;
+  }
+  return RunEvent::Kind::ended;
+}
+
 // The facts of a run as a list.
 class EventList {
  public:
@@ -82,8 +92,8 @@ class EventList {
     add(started, state.started, state.started_at, {}, state.input, {});
     for (const auto& [step, facts] : state.steps)
       for (const auto& [n, fact] : facts)
-        add(event(FlowEvent::Kind::step, step, n), fact.sequence, fact.at,
-            core::to_string(fact.outcome), fact.value, fact.error);
+        add(event(FlowEvent::Kind::step, step, n), fact.sequence, fact.at, fact.outcome, fact.value,
+            fact.error);
     for (const auto& [name, fact] : state.signals) {
       FlowEvent signal = event(FlowEvent::Kind::signal, {}, 0);
       signal.signal_id = fact.id;
@@ -102,7 +112,7 @@ class EventList {
   void add_task(const store::Entry& entry, const std::string& step) {
     all_.push_back({.sequence = entry.sequence.value,
                     .at = entry.published_at,
-                    .event = "task",
+                    .kind = RunEvent::Kind::task,
                     .id = entry.id,
                     .step = step,
                     .value = entry.body});
@@ -111,7 +121,7 @@ class EventList {
   // Who had the run retried; the log says it as long as it has the entry.
   Result<void> add_names(store::Store& store) {
     for (RunEvent& event : all_) {
-      if (event.event != core::to_string(FlowEvent::Kind::retried)) continue;
+      if (event.kind != RunEvent::Kind::retried) continue;
       const auto entry = store.find(event.id);
       if (!entry) return entry.error();
       if (*entry) event.by = engine::FlowControl::said_in((*entry)->headers);
@@ -130,17 +140,17 @@ class EventList {
     return core::event_in(state_, kind, n, std::move(step));
   }
 
-  void add(const FlowEvent& made, core::Sequence sequence, Time at, std::string_view outcome,
-           const std::string& value, const std::string& error) {
+  void add(const FlowEvent& made, core::Sequence sequence, Time at,
+           std::optional<FlowOutcome> outcome, const std::string& value, const std::string& error) {
     if (!sequence) return;
     all_.push_back({.sequence = sequence.value,
                     .at = at,
-                    .event = std::string(core::to_string(made.kind)),
+                    .kind = public_kind(made.kind),
                     .id = core::event_id(made),
                     .step = made.step,
                     .signal = made.signal,
                     .n = made.n,
-                    .outcome = std::string(outcome),
+                    .outcome = outcome,
                     .value = body_of(value),
                     .error = error});
   }
@@ -150,8 +160,8 @@ class EventList {
       add(event(FlowEvent::Kind::retried, {}, number), round.sequence, round.at, {}, {}, {});
     if (!round.ended) return;
     const core::EndFact& end = *round.ended;
-    add(event(FlowEvent::Kind::ended, end.step, number), end.sequence, end.at,
-        core::to_string(end.outcome), end.value, end.error);
+    add(event(FlowEvent::Kind::ended, end.step, number), end.sequence, end.at, end.outcome,
+        end.value, end.error);
   }
 
   const core::RunState& state_;
@@ -166,7 +176,7 @@ std::uint64_t last_of(const core::RunState& state) {
 RunStep step_of(const core::FlowStep& step, const core::StepStanding& standing,
                 const core::RunState& state) {
   RunStep view{.step = step.id,
-               .kind = std::string(core::to_string(step.kind)),
+               .kind = step.kind,
                .status = standing.status,
                .why = standing.why,
                .task = step.topic,
@@ -213,6 +223,14 @@ class NewestRuns {
     runs_.emplace(std::move(place), std::move(info));
     if (runs_.size() > filter_.limit) runs_.erase(std::prev(runs_.end()));
   }
+  // Nothing is known of it but its id, which begins with the workflow's name and '-'.
+  void add_unreadable(RunInfo info) {
+    if (info.workflow.ends_with('-')) info.workflow.pop_back();
+    const bool wanted = (filter_.workflow.empty() || info.workflow == filter_.workflow) &&
+                        filter_.version == 0 && !filter_.key &&
+                        (!filter_.since || info.started_at >= *filter_.since);
+    if (wanted) add(std::move(info));
+  }
   std::vector<RunInfo> take() && {
     std::vector<RunInfo> all;
     for (auto& [place, info] : runs_) all.push_back(std::move(info));
@@ -233,55 +251,58 @@ class NewestRuns {
 Result<std::vector<RunInfo>> Flows::runs(const RunFilter& filter, const RunInfo* after) const {
   NewestRuns newest(filter, after);
   if (filter.key && !filter.workflow.empty()) {
-    auto key = impl_->book.key(filter.workflow, *filter.key);
+    auto key = state_->book.key(filter.workflow, *filter.key);
     if (!key) return key.error();
-    if (*key && !(*key)->run.empty()) {  // else it was given back
-      auto known = impl_->control.find((*key)->run);
+    if (*key) {
+      auto known = state_->control.find((*key)->run);
       if (!known && known.error().code == Code::not_found)  // it has not begun
         return std::vector<RunInfo>{};
       if (!known) return known.error();
-      if (auto added = impl_->add_run(known->run.state, newest); !added) return added.error();
+      if (auto added = state_->add_run(known->run.state, newest); !added) return added.error();
       return std::move(newest).take();
     }
   }
-  if (auto read = impl_->read_runs(filter, newest); !read) return read.error();
+  if (auto read = state_->read_runs(filter, newest); !read) return read.error();
   return std::move(newest).take();
 }
 
-Result<void> Flows::Impl::read_runs(const RunFilter& filter, NewestRuns& newest) {
-  store::Store& store = *zone->store;
-  const auto queues = store.queues();
-  if (!queues) return queues.error();
-  if (std::none_of(queues->begin(), queues->end(),
-                   [](const Queue& queue) { return queue.name == core::kRunsLedger; }))
-    return {};  // there has been no workflow yet
-  store::RowFilter wanted{.queue = std::string(core::kRunsLedger)};
-  if (filter.state) wanted.state = recorded_as(*filter.state);
-  std::optional<store::Row> last;
-  while (true) {
-    auto page = store.rows(wanted, last ? &*last : nullptr, kPage);
-    if (!page) return page.error();
-    for (const store::Row& row : page->rows) {
-      if (!newest.has_place_for(row.key)) continue;
-      if (!row.stored || row.damaged || !row.stored->record.result) continue;
-      auto state = encoding::decode_state(row.stored->record.result->text());
-      if (!state) return state.error();
-      if (auto added = add_run(*state, newest); !added) return added;
-    }
-    if (!page->more || page->rows.empty()) return {};
-    last = std::move(page->rows.back());
-  }
+Result<void> detail::FlowsState::read_runs(const RunFilter& filter, NewestRuns& newest) {
+  using Which = engine::RunStore::Which;
+  const bool ended = !filter.state || *filter.state == RunPhase::completed ||
+                     *filter.state == RunPhase::cancelled || *filter.state == RunPhase::unreadable;
+  return book.each_run(
+      ended ? Which::all : Which::open,
+      [&](const engine::KnownRun& known) -> Result<bool> {
+        if (auto added = add_run(known.state, newest); !added) return added.error();
+        return true;
+      },
+      [&](const std::string& run, const Error& why) {
+        newest.add_unreadable({.run = run,
+                               .workflow = run.substr(0, run.size() - ulid_of(run).size()),
+                               .state = RunPhase::unreadable,
+                               .started_at = started_by(run),
+                               .error = why.message});
+      },
+      [&](std::string_view run) { return newest.has_place_for(run); });
 }
 
-Result<void> Flows::Impl::add_run(const core::RunState& state, NewestRuns& newest) {
+Result<void> detail::FlowsState::add_run(const core::RunState& state, NewestRuns& newest) {
   if (!newest.wants(state)) return {};
   auto described = info(state);
-  if (!described) return described.error();
+  if (!described && described.error().retryable) return described.error();
+  if (!described)
+    described = RunInfo{.run = state.run,
+                        .workflow = state.workflow,
+                        .version = state.version,
+                        .key = state.key,
+                        .state = RunPhase::unreadable,
+                        .started_at = state.started_at,
+                        .error = described.error().message};
   newest.add(std::move(*described));
   return {};
 }
 
-Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
+Result<RunInfo> detail::FlowsState::info(const core::RunState& state) {
   auto definition = book.definition(state.workflow, state.version);
   if (!definition) return definition.error();
   auto judged = book.with_judged_outputs(**definition, state);
@@ -295,8 +316,8 @@ Result<RunInfo> Flows::Impl::info(const core::RunState& state) {
 }
 
 // The event that asks again is in the log from the first refusal on.
-Result<bool> Flows::Impl::held(const core::FlowDefinition& definition,
-                               const core::RunState& state) {
+Result<bool> detail::FlowsState::held(const core::FlowDefinition& definition,
+                                      const core::RunState& state) {
   if (definition.max_runs == 0 || core::end_of(state) != nullptr) return false;
   const auto in = gates.admitted(definition, state.run);
   if (!in) return in.error();
@@ -308,7 +329,7 @@ Result<bool> Flows::Impl::held(const core::FlowDefinition& definition,
 }
 
 Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> at) const {
-  auto known = impl_->control.find(run, engine::FlowControl::Outputs::all);
+  auto known = state_->control.find(run, engine::FlowControl::Outputs::all);
   if (!known) return known.error();
   const core::FlowDefinition& definition = *known->definition;
   core::RunState state = std::move(known->run.state);
@@ -331,44 +352,44 @@ Result<RunView> Flows::show(std::string_view run, std::optional<std::uint64_t> a
     view.steps.push_back(step_of(definition.steps[i], standing.steps[i], state));
   if (view.info.state == RunPhase::completed) view.output = body_of(core::end_of(state)->value);
   if (at) return view;
-  const auto held = impl_->held(definition, state);
+  const auto held = state_->held(definition, state);
   if (!held) return held.error();
   if (*held) hold(view.info, definition);
-  ActiveSteps steps(*impl_->zone->store, definition, state);
+  ActiveSteps steps(*state_->zone->store, definition, state);
   if (auto added = steps.add_to(view.steps, standing, *held); !added) return added.error();
   return view;
 }
 
 Result<std::vector<RunEvent>> Flows::events(std::string_view run) const {
-  auto known = impl_->control.find(run, engine::FlowControl::Outputs::all);
+  auto known = state_->control.find(run, engine::FlowControl::Outputs::all);
   if (!known) return known.error();
   EventList list(known->run.state);
   for (const core::FlowStep& step : known->definition->steps) {
     if (step.kind != core::FlowStep::Kind::task) continue;
-    auto entry = impl_->zone->store->find(core::step_id(run, step.id));
+    auto entry = state_->zone->store->find(core::step_id(run, step.id));
     if (!entry) return entry.error();
     if (*entry) list.add_task(**entry, step.id);
   }
-  if (auto named = list.add_names(*impl_->zone->store); !named) return named.error();
+  if (auto named = list.add_names(*state_->zone->store); !named) return named.error();
   return std::move(list).take();
 }
 
 Result<RunView> Flows::wait(std::string_view run, Duration limit) const {
-  engine::Scheduler& scheduler = *impl_->zone->scheduler;
+  engine::Scheduler& scheduler = *state_->zone->scheduler;
   const auto mutex = scheduler.mutex();
   const auto condition = mutex->condition();
   constexpr Duration kLongest = std::chrono::hours{24 * 365};
   const engine::Moment deadline = scheduler.now() + std::clamp(limit, Duration{0}, kLongest);
   Duration look{2};
   while (true) {
-    auto known = impl_->book.run(run);
+    auto known = state_->book.run(run);
     if (!known) return known.error();
     if (*known && core::end_of((*known)->state) != nullptr) {
       auto view = show(run);
       if (!view || view->info.ended_at) return view;  // else somebody has had it retried
     }
     if (!*known)
-      if (auto found = impl_->control.find(run); !found) return found.error();
+      if (auto found = state_->control.find(run); !found) return found.error();
     const engine::Moment now = scheduler.now();
     if (now >= deadline)
       return Error{.code = Code::timed_out,

@@ -4,34 +4,40 @@
 #include <map>
 #include <set>
 
+#include "core/findings.h"
 #include "core/names.h"
 #include "core/words.h"
 #include "flow/definition/input.h"
-#include "flow/definition/state.h"
 #include "flow/run_store.h"
 #include "work/task_row.h"
 
 namespace once::inline v1 {
 namespace {
 
-constexpr std::size_t kPage = 1000;
-constexpr std::size_t kPageAlone = 20'000;  // a store may have to read all for each
+constexpr std::size_t kRunPage = 1000;
+constexpr std::size_t kMostFailed = 10'000;  // runs that are looked at for failed ones
 constexpr std::size_t kNamed = 3;
 constexpr std::uint32_t kAgainAndAgain = 3;  // attempts at an event
 
 class StuckRuns {
  public:
-  explicit StuckRuns(const Zone::Impl& zone) : zone_(zone), book_(*zone.store, *zone.scheduler) {}
+  explicit StuckRuns(const detail::ZoneState& zone)
+      : zone_(zone), book_(*zone.store, *zone.scheduler) {}
 
   Result<void> look() {
     auto queues = zone_.store->queues();
     if (!queues) return queues.error();
     queues_ = std::move(*queues);
     if (auto noted = note_events(); !noted) return noted.error();
-    if (auto read = each_row(core::kRunsLedger, State::waiting, kPageAlone,
-                             [&](const store::Row& row) { return look_at(row); });
-        !read)
-      return read.error();
+    const auto read = book_.each_run(
+        engine::RunStore::Which::open,
+        [&](const engine::KnownRun& known) -> Result<bool> {
+          if (core::end_of(known.state) != nullptr) return true;
+          if (auto looked = look_at(known); !looked) return looked.error();
+          return true;
+        },
+        [](const std::string&, const Error&) {});
+    if (!read) return read.error();
     return sort_out();
   }
 
@@ -60,10 +66,7 @@ class StuckRuns {
   Result<void> note_events() {
     for (const State state : {State::scheduled, State::waiting, State::running, State::retrying,
                               State::in_doubt, State::dead})
-      if (auto read = each_row(core::kFlowQueue, state, kPage,
-                               [&](const store::Row& row) { return note_event(row); });
-          !read)
-        return read.error();
+      if (auto read = note_events(state); !read) return read.error();
     return {};
   }
 
@@ -73,27 +76,23 @@ class StuckRuns {
     if (suspects_.empty()) return {};
     if (auto noted = note_events(); !noted) return noted.error();
     for (const Suspect& suspect : suspects_) {
-      const store::Address at{.queue = std::string(core::kRunsLedger), .key = suspect.run};
-      const auto stored = std::move(zone_.store->get(std::span(&at, 1)).front());
-      if (!stored) return stored.error();
-      if (open_.contains(suspect.run) || !*stored || (*stored)->revision != suspect.revision)
-        continue;
+      const auto run = book_.run(suspect.run);
+      if (!run) return run.error();
+      if (open_.contains(suspect.run) || !*run || (*run)->revision != suspect.revision) continue;
       (suspect.why.empty() ? stuck_ : hopeless_).add(suspect.run, suspect.why);
     }
     return {};
   }
 
-  template <class Look>
-  Result<void> each_row(std::string_view queue, State state, std::size_t page_size, Look look) {
+  Result<void> note_events(State state) {
     const bool there = std::any_of(queues_.begin(), queues_.end(),
-                                   [&](const Queue& each) { return each.name == queue; });
+                                   [](const Queue& each) { return each.name == core::kFlowQueue; });
     std::optional<store::Row> last;
     while (there) {
-      auto page = zone_.store->rows({.queue = std::string(queue), .state = state},
-                                    last ? &*last : nullptr, page_size);
+      auto page = zone_.store->rows({.queue = std::string(core::kFlowQueue), .state = state},
+                                    last ? &*last : nullptr, kRunPage);
       if (!page) return page.error();
-      for (const store::Row& row : page->rows)
-        if (Result<void> looked = look(row); !looked) return looked.error();
+      for (const store::Row& row : page->rows) note_event(row);
       if (!page->more || page->rows.empty()) break;
       last = std::move(page->rows.back());
     }
@@ -101,31 +100,28 @@ class StuckRuns {
   }
 
   // Its run's id is what comes before the first dot. A dead event is a finding of its own.
-  Result<void> note_event(const store::Row& row) {
+  void note_event(const store::Row& row) {
     std::string run = row.entry.id.substr(0, row.entry.id.find('.'));
     if (row.stored && row.stored->record.state != State::dead &&
         row.stored->record.claims >= kAgainAndAgain && !row.stored->record.error.empty())
       errors_.emplace(run, row.stored->record.error);
     open_.insert(std::move(run));
-    return {};
   }
 
-  Result<void> look_at(const store::Row& row) {
+  Result<void> look_at(const engine::KnownRun& known) {
     ++looked_;
-    if (!row.stored || !row.stored->record.result) return {};
-    auto state = encoding::decode_state(row.stored->record.result->text());
-    if (!state) return state.error();
-    auto definition = book_.definition(state->workflow, state->version);
+    const std::string& run = known.state.run;
+    auto definition = book_.definition(known.state.workflow, known.state.version);
     if (!definition && definition.error().code == Code::store_unavailable)
       return definition.error();
     if (!definition) {
-      failing_.add(row.key, definition.error().message);
+      failing_.add(run, definition.error().message);
       return {};
     }
-    state = book_.with_judged_outputs(**definition, std::move(*state));
+    const auto state = book_.with_judged_outputs(**definition, known.state);
     if (!state) return state.error();
-    if (open_.contains(row.key)) return look_at_events(**definition, *state);
-    Suspect suspect{.run = row.key, .revision = row.stored->revision};
+    if (open_.contains(run)) return look_at_events(**definition, *state);
+    Suspect suspect{.run = run, .revision = known.revision};
     auto moves = moved_by_steps(**definition, *state, suspect.why);
     if (!moves) return moves.error();
     if (!*moves) suspects_.push_back(std::move(suspect));
@@ -193,7 +189,7 @@ class StuckRuns {
     return !core::over(record.state) || record.reply_due;
   }
 
-  const Zone::Impl& zone_;
+  const detail::ZoneState& zone_;
   engine::RunStore book_;
   std::vector<Queue> queues_;
   std::set<std::string, std::less<>> open_;  // runs of which an event is not handled yet
@@ -212,40 +208,46 @@ std::string named(const std::vector<std::string>& runs) {
 
 }  // namespace
 
-Result<void> look_for_stuck_runs(const Zone::Impl& zone, Diagnosis& diagnosis) {
+Result<void> look_for_failed_runs(const detail::ZoneState& zone, Diagnosis& diagnosis) {
+  engine::RunStore book(*zone.store, *zone.scheduler);
+  std::vector<std::string> failed, unreadable;
+  std::string why_unreadable;
+  std::size_t looked = 0;
+  const auto read = book.each_run(
+      engine::RunStore::Which::open,
+      [&](const engine::KnownRun& known) -> Result<bool> {
+        if (core::end_of(known.state) != nullptr) failed.push_back(known.state.run);
+        return ++looked < kMostFailed;
+      },
+      [&](const std::string& run, const Error& why) {
+        if (unreadable.empty()) why_unreadable = why.message;
+        unreadable.push_back(run);
+      });
+  if (!read) return read.error();
+  if (!unreadable.empty())
+    diagnosis.findings.push_back(
+        core::finding("unreadable_run", Severity::warning, "runs of workflows",
+                      {{"runs", named(unreadable)}, {"why", why_unreadable}}));
+  if (failed.empty()) return {};
+  diagnosis.findings.push_back(
+      core::finding("failed_runs", Severity::note, "runs of workflows", {{"runs", named(failed)}}));
+  return {};
+}
+
+Result<void> look_for_stuck_runs(const detail::ZoneState& zone, Diagnosis& diagnosis) {
   StuckRuns runs(zone);
   if (auto looked = runs.look(); !looked) return looked.error();
   diagnosis.checked.push_back("runs of workflows: " + core::counted(runs.looked(), "run") +
                               " that go on looked at");
-  const auto find = [&](std::string code, const StuckRuns::Group& group, const std::string& what,
-                        std::string harm, std::string fix) {
+  const auto find = [&](std::string_view code, const StuckRuns::Group& group) {
     if (group.runs.empty()) return;
-    diagnosis.findings.push_back(
-        {.code = std::move(code),
-         .severity = Severity::warning,
-         .about = "runs of workflows",
-         .what = named(group.runs) + what + (group.why.empty() ? "" : ": " + group.why),
-         .harm = std::move(harm),
-         .fix = std::move(fix)});
+    diagnosis.findings.push_back(core::finding(code, Severity::warning, "runs of workflows",
+                                               {{"runs", named(group.runs)}, {"why", group.why}}));
   };
-  find(
-      "run_without_queue", runs.without_queue(), " with a step that has no queue",
-      "the step is not begun, and its run waits without end",
-      "once queue add; or add a version of the workflow that names the right queue, cancel the run "
-      "and start it anew");
-  find("run_event_fails", runs.failing(), " with an event that runners fail to handle",
-       "the run stands still until an attempt at the event succeeds",
-       "mend what the error names; once list --queue once-flow --state retrying shows the events");
-  find("hopeless_run", runs.hopeless(), " that was retried and cannot go on",
-       "what is left of the run is never done",
-       "close the run (once flow cancel RUN), and start another (once flow start --unique)");
-  find(
-      "stuck_run", runs.stuck(),
-      " that nothing will move: no event or timer of it waits, and no task of its steps is open",
-      "what is left of the run is never done; a worker of an older version of once that ran a step "
-      "forgets to say so",
-      "once flow show RUN; upgrade all workers of the zone, then cancel the run (once flow cancel "
-      "RUN) and start it anew");
+  find("run_without_queue", runs.without_queue());
+  find("run_event_fails", runs.failing());
+  find("hopeless_run", runs.hopeless());
+  find("stuck_run", runs.stuck());
   return {};
 }
 

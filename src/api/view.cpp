@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "api/zone_impl.h"
+#include "api/zone_state.h"
 #include "codec/digest.h"
 #include "codec/key_template.h"
 #include "codec/step_headers.h"
@@ -13,7 +13,7 @@
 namespace once::inline v1 {
 namespace {
 
-constexpr std::size_t kPage = 200;
+constexpr std::size_t kRowPage = 200;
 
 LogEntry log_entry(store::Entry entry) {
   return {.sequence = entry.sequence.value,
@@ -28,56 +28,51 @@ LogEntry log_entry(store::Entry entry) {
           .expires = entry.lives ? std::optional(entry.published_at + *entry.lives) : std::nullopt};
 }
 
-std::string seconds(Duration duration) {
-  const auto ms = std::max<Duration::rep>(duration.count(), 0);
-  if (ms < 1000) return std::to_string(ms) + "ms";
-  return std::to_string((ms + 500) / 1000) + "s";
+NextView next_of_dead(const store::Row& row) {
+  if (row.own) return {.kind = NextView::Kind::dead_for_good};
+  if (auto step = encoding::read_step(row.entry.headers, row.queue))
+    return {.kind = NextView::Kind::dead_step, .run = std::move(step->run)};
+  return {.kind = NextView::Kind::dead};
 }
 
-std::string next_of_dead(const store::Row& row) {
-  if (row.own)
-    return "nothing: it is a dead letter; publish it anew under an id and key of its own";
-  if (const auto step = encoding::read_step(row.entry.headers, row.queue))
-    return "nothing: it is a dead letter, a step of run " + step->run +
-           "; if that has failed, 'once " + "flow retry " + step->run + "' runs it again";
-  return "nothing: it is a dead letter; 'once dead retry' runs it again";
+NextView next_of_running(const store::Stored& stored, core::StoreTime now) {
+  if (stored.holder_gone) return {.kind = NextView::Kind::worker_gone};
+  if (stored.record.cancel_asked) return {.kind = NextView::Kind::stops};
+  const Duration left = stored.stamp + stored.record.lease - now;
+  if (left <= Duration{0}) return {.kind = NextView::Kind::lease_expired};
+  return {.kind = NextView::Kind::runs, .in = left};
 }
 
-std::string next_of(const store::Row& row, core::StoreTime now) {
+NextView next_of(const store::Row& row, core::StoreTime now) {
+  using Kind = NextView::Kind;
   switch (store::state_of(row, now)) {
-    case State::scheduled: return "runs in " + seconds(row.entry.not_before() - now);
+    case State::scheduled:
+      return {.kind = Kind::starts, .in = std::max(row.entry.not_before() - now, Duration{0})};
     case State::waiting:
-      if (!row.order) return "waits for a worker";
-      return "waits for a worker, as " + row.order->by + " asked";
-    case State::running: {
-      if (row.stored->holder_gone) return "its worker is gone; the next worker takes it over";
-      if (row.stored->record.cancel_asked) return "was asked to stop; cancelled when it has ended";
-      const Duration left = row.stored->stamp + row.stored->record.lease - now;
-      if (left <= Duration{0}) return "its lease is over; the next worker takes it over";
-      return "running; its lease ends in " + seconds(left) + " unless renewed";
-    }
+      if (row.order) return {.kind = Kind::obeys, .by = row.order->by};
+      return {.kind = Kind::waits};
+    case State::running: return next_of_running(*row.stored, now);
     case State::retrying: {
       const Duration left = row.stored->stamp + row.stored->record.delay - now;
-      return left > Duration{0} ? "tried again in " + seconds(left)
-                                : "due: the next worker tries it again";
+      if (left <= Duration{0}) return {.kind = Kind::retry_due};
+      return {.kind = Kind::retries, .in = left};
     }
     case State::in_doubt:
       for (const core::Step& step : row.stored->record.steps)
         if (core::cut_off(row.stored->record, step))
-          return "held until a person decides: 'once doubt complete --step " + step.name +
-                 "', 'retry' or 'drop'";
-      return "held until a person decides: 'once doubt complete', 'retry' or 'drop'";
-    case State::completed: return "nothing: it is done";
+          return {.kind = Kind::held_by_step, .step = step.name};
+      return {.kind = Kind::held};
+    case State::completed: return {.kind = Kind::completed};
     case State::dead: return next_of_dead(row);
-    case State::cancelled: return "nothing: it is cancelled";
-    case State::duplicate: return "nothing: another task with the same key stands for it";
+    case State::cancelled: return {.kind = Kind::cancelled};
+    case State::duplicate: return {.kind = Kind::duplicate};
   }
   return {};
 }
 
 StepView step_view(const core::Record& record, const core::Step& step) {
   StepView view{.step = step.name,
-                .policy = std::string(to_string(step.policy)),
+                .policy = step.policy,
                 .runs = static_cast<int>(step.runs),
                 .attempt = static_cast<int>(step.attempt),
                 .started_at = step.started_at,
@@ -87,13 +82,16 @@ StepView step_view(const core::Record& record, const core::Step& step) {
                 .error = step.error};
   switch (step.state) {
     case core::Step::State::begun:
-      view.state = core::cut_off(record, step) ? "in_doubt" : "running";
+      view.state =
+          core::cut_off(record, step) ? StepView::State::in_doubt : StepView::State::running;
       break;
     case core::Step::State::done:
-      view.state = "done";
+      view.state = StepView::State::done;
       view.result = step.result;
       break;
-    case core::Step::State::again: view.state = step.ended_at ? "failed" : "again"; break;
+    case core::Step::State::again:
+      view.state = step.ended_at ? StepView::State::failed : StepView::State::again;
+      break;
   }
   return view;
 }
@@ -117,23 +115,23 @@ QueueView queue_view(const store::Row& row, core::StoreTime now) {
          .token = attempt.token ? attempt.token.value : row.stored->revision.value,
          .started_at = attempt.started_at,
          .ended_at = attempt.ended_at,
-         .outcome = std::string(core::to_string(attempt.ending)),
+         .outcome = attempt.ending,
          .in_doubt = core::without_verdict(attempt.ending),
          .error = attempt.error,
          .log = attempt.log});
   }
   for (const core::Step& step : record.steps) view.steps.push_back(step_view(record, step));
-  view.deeds_dropped = record.deeds - record.story.size();
-  for (const core::Deed& deed : record.story)
-    view.story.push_back({.what = std::string(core::to_string(deed.act)),
-                          .at = deed.at,
-                          .by = deed.by,
-                          .why = deed.why,
-                          .step = deed.step});
+  view.actions_dropped = record.actions - record.story.size();
+  for (const core::OperatorAction& action : record.story)
+    view.story.push_back({.kind = action.act,
+                          .at = action.at,
+                          .by = action.by,
+                          .why = action.why,
+                          .step = action.step});
   if (row.order && view.state == State::waiting)
-    view.story.push_back({.what = row.order->kind == core::Order::Kind::retry
-                                      ? "retry_asked"
-                                      : "step_completion_asked",
+    view.story.push_back({.kind = row.order->kind == core::Order::Kind::retry
+                                      ? ActionView::Kind::retry_asked
+                                      : ActionView::Kind::step_completion_asked,
                           .at = row.order->at,
                           .by = row.order->by,
                           .why = row.order->why,
@@ -176,17 +174,15 @@ std::string end_of(const core::Record& record) {
   return record.error.empty() ? text : text + ": " + record.error;
 }
 
-// What it holds is no task; a store may have to read all of it to count it.
-bool own_ledger(const Queue& queue) { return queue.ledger && core::own_queue(queue.name); }
-
 Error unknown_id(std::string_view id) {
   return {.code = Code::not_found, .message = "no task has the id '" + std::string(id) + "'"};
 }
 
 }  // namespace
 
-Result<std::optional<store::Row>> Zone::Impl::foreign_row(std::string_view name, const Queue& queue,
-                                                          bool unclaimed) const {
+Result<std::optional<store::Row>> detail::ZoneState::foreign_row(std::string_view name,
+                                                                 const Queue& queue,
+                                                                 bool unclaimed) const {
   if (const auto sequence = core::sequence_in(queue.stream, name))
     return engine::row_at(*store, core::Sequence{*sequence}, queue);
   const auto key = encoding::KeyTemplate::of(queue);
@@ -201,7 +197,7 @@ Result<std::optional<store::Row>> Zone::Impl::foreign_row(std::string_view name,
   }
   std::optional<store::Row> last;
   while (unclaimed) {
-    auto page = store->rows({.queue = queue.name}, last ? &*last : nullptr, kPage);
+    auto page = store->rows({.queue = queue.name}, last ? &*last : nullptr, kRowPage);
     if (!page) return page.error();
     for (store::Row& row : page->rows)
       if (std::find(keys.begin(), keys.end(), row.key) != keys.end())
@@ -214,11 +210,10 @@ Result<std::optional<store::Row>> Zone::Impl::foreign_row(std::string_view name,
 
 Result<Status> Zone::status() const {
   Status status;
-  auto queues = impl_->store->queues();
+  auto queues = state_->store->queues();
   if (!queues) return queues.error();
   for (Queue& queue : *queues) {
-    if (own_ledger(queue)) continue;
-    auto counts = impl_->store->counts(queue.name);
+    auto counts = state_->store->counts(queue.name);
     if (!counts) return counts.error();
     status.queues.push_back({.queue = std::move(queue),
                              .tasks = std::move(counts->tasks),
@@ -226,22 +221,23 @@ Result<Status> Zone::status() const {
                              .oldest_waiting = counts->oldest_waiting,
                              .oldest_in_doubt = counts->oldest_in_doubt});
   }
-  auto unrouted = impl_->store->unrouted();
+  auto unrouted = state_->store->unrouted();
   if (!unrouted) return unrouted.error();
   status.unrouted = *unrouted;
   return status;
 }
 
-Result<void> Zone::Impl::list(const ListFilter& filter, const std::string& queue,
-                              std::optional<store::Row> last, std::vector<ListItem>& items) const {
+Result<void> detail::ZoneState::list(const ListFilter& filter, const std::string& queue,
+                                     std::optional<store::Row> last,
+                                     std::vector<ListItem>& items) const {
   const store::RowFilter wanted{.queue = queue,
                                 .state = filter.state,
                                 .topic = filter.topic,
                                 .since = filter.since,
                                 .lean = true};
   while (items.size() < filter.limit) {
-    auto page =
-        store->rows(wanted, last ? &*last : nullptr, std::min(kPage, filter.limit - items.size()));
+    auto page = store->rows(wanted, last ? &*last : nullptr,
+                            std::min(kRowPage, filter.limit - items.size()));
     if (!page) return page.error();
     const core::StoreTime now = store->now();
     for (const store::Row& row : page->rows) {
@@ -254,33 +250,35 @@ Result<void> Zone::Impl::list(const ListFilter& filter, const std::string& queue
   return {};
 }
 
-Result<std::vector<ListItem>> Zone::list(const ListFilter& filter, const ListItem* after) const {
+Tasks::Tasks(std::shared_ptr<detail::ZoneState> state) : state_(std::move(state)) {}
+
+Result<std::vector<ListItem>> Tasks::list(const ListFilter& filter, const ListItem* after) const {
   if (!filter.queue.empty())
-    if (auto queue = impl_->queue(filter.queue); !queue) return queue.error();
+    if (auto queue = state_->queue(filter.queue); !queue) return queue.error();
   if (!filter.topic.empty())
     if (auto ok = core::check_filter(filter.topic); !ok) return ok.error();
-  const auto queues = impl_->store->queues();
+  const auto queues = state_->store->queues();
   if (!queues) return queues.error();
   std::vector<ListItem> items;
   for (const Queue& queue : *queues) {
-    if (filter.queue.empty() ? own_ledger(queue) : queue.name != filter.queue) continue;
+    if (!filter.queue.empty() && queue.name != filter.queue) continue;
     if (after && queue.name < after->queue) continue;
     std::optional<store::Row> last;
     if (after && queue.name == after->queue)
       last = store::Row{
           .entry = {.sequence = {after->sequence}}, .queue = after->queue, .key = after->key};
-    auto listed = impl_->list(filter, queue.name, std::move(last), items);
+    auto listed = state_->list(filter, queue.name, std::move(last), items);
     if (!listed) return listed.error();
   }
   return items;
 }
 
 // A key of queues that are ledgers alone; empty when none of them knows it.
-Result<std::vector<QueueView>> Zone::Impl::ledger_views(std::string_view key,
-                                                        std::span<const Queue> queues) const {
+Result<std::vector<QueueView>> detail::ZoneState::ledger_views(
+    std::string_view key, std::span<const Queue> queues) const {
   std::vector<QueueView> views;
   for (const Queue& queue : queues) {
-    if (!queue.ledger || core::own_bookkeeping(queue.name)) continue;
+    if (!queue.ledger) continue;
     const store::Address at{.queue = queue.name, .key = std::string(key)};
     auto stored = std::move(store->get(std::span(&at, 1)).front());
     if (!stored) return stored.error();
@@ -291,22 +289,22 @@ Result<std::vector<QueueView>> Zone::Impl::ledger_views(std::string_view key,
   return views;
 }
 
-Result<TaskView> Zone::inspect(std::string_view id) const {
-  auto found = impl_->store->find(id);
+Result<TaskView> Tasks::inspect(std::string_view id) const {
+  auto found = state_->store->find(id);
   if (!found) return found.error();
   TaskView view;
-  auto queues = impl_->store->queues();
+  auto queues = state_->store->queues();
   if (!queues) return queues.error();
-  auto ledgers = impl_->ledger_views(id, *queues);
+  auto ledgers = state_->ledger_views(id, *queues);
   if (!ledgers) return ledgers.error();
   view.queues = std::move(*ledgers);
   for (const Queue& queue : *queues) {
     if (queue.stream.empty()) continue;
-    auto row = impl_->foreign_row(id, queue, !*found && view.queues.empty());
+    auto row = state_->foreign_row(id, queue, !*found && view.queues.empty());
     if (!row) return row.error();
     if (!*row) continue;
-    view.queues.push_back(queue_view(**row, impl_->store->now()));
-    auto whole = impl_->store->entry(queue.name, (*row)->entry.sequence);
+    view.queues.push_back(queue_view(**row, state_->store->now()));
+    auto whole = state_->store->entry(queue.name, (*row)->entry.sequence);
     if (!whole) return whole.error();
     view.entry = log_entry(*whole ? std::move(**whole) : std::move((*row)->entry));
   }
@@ -317,21 +315,21 @@ Result<TaskView> Zone::inspect(std::string_view id) const {
   }
   view.duplicates = (*found)->duplicates;
   for (const Queue& queue : *queues) {
-    auto row = engine::row_of(*impl_->store, **found, queue);
+    auto row = engine::row_of(*state_->store, **found, queue);
     if (!row) return row.error();
-    if (*row) view.queues.push_back(queue_view(**row, impl_->store->now()));
+    if (*row) view.queues.push_back(queue_view(**row, state_->store->now()));
   }
   view.entry = log_entry(std::move(**found));
   return view;
 }
 
-Result<std::vector<LogEntry>> Zone::log(std::uint64_t after, std::size_t limit,
-                                        std::string_view topic) const {
+Result<std::vector<LogEntry>> Tasks::log(std::uint64_t after, std::size_t limit,
+                                         std::string_view topic) const {
   if (!topic.empty())
     if (auto ok = core::check_filter(topic); !ok) return ok.error();
   std::vector<LogEntry> out;
   while (out.size() < limit) {
-    auto page = impl_->store->read(core::Sequence{after}, limit - out.size(), topic);
+    auto page = state_->store->read(core::Sequence{after}, limit - out.size(), topic);
     if (!page) return page.error();
     if (page->empty()) break;
     after = page->back().sequence.value;
@@ -340,24 +338,24 @@ Result<std::vector<LogEntry>> Zone::log(std::uint64_t after, std::size_t limit,
   return out;
 }
 
-Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration limit) {
-  auto definition = impl_->queue(queue);
+Result<Outcome> Tasks::wait(std::string_view id, std::string_view queue, Duration limit) const {
+  auto definition = state_->queue(queue);
   if (!definition) return definition.error();
   std::optional<store::Entry> found;
   std::optional<core::Sequence> outside;  // on a stream of others'
   if (definition->stream.empty()) {
-    auto entry = impl_->store->find(id);
+    auto entry = state_->store->find(id);
     if (!entry) return entry.error();
     if (!*entry) return unknown_id(id);
     found = std::move(*entry);
   } else {
-    auto row = impl_->foreign_row(id, *definition, true);
+    auto row = state_->foreign_row(id, *definition, true);
     if (!row) return row.error();
     if (!*row) return unknown_id(id);
     outside = (*row)->entry.sequence;
   }
 
-  engine::Scheduler& scheduler = *impl_->scheduler;
+  engine::Scheduler& scheduler = *state_->scheduler;
   const auto mutex = scheduler.mutex();
   const auto condition = mutex->condition();
   constexpr Duration kLongest = std::chrono::hours{24 * 365};
@@ -366,8 +364,8 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
   Result<std::optional<store::Row>> row = std::optional<store::Row>();
   while (true) {
     // The row before is held until then: its large values are not read again.
-    row = outside ? engine::row_at(*impl_->store, *outside, *definition)
-                  : engine::row_of(*impl_->store, *found, *definition);
+    row = outside ? engine::row_at(*state_->store, *outside, *definition)
+                  : engine::row_of(*state_->store, *found, *definition);
     if (!row) return row.error();
     if (!*row)
       return Error{.code = Code::not_found,
@@ -377,7 +375,7 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
                                   : "the task '" + std::string(id) +
                                         "' was settled long ago, and its record in queue '" +
                                         std::string(queue) + "' is forgotten, if it had one"};
-    const State state = store::state_of(**row, impl_->store->now());
+    const State state = store::state_of(**row, state_->store->now());
     if (state == State::completed) {
       const core::Record& record = (*row)->stored->record;
       if (record.result_cut)
@@ -385,7 +383,9 @@ Result<Outcome> Zone::wait(std::string_view id, std::string_view queue, Duration
                      .message = "task '" + std::string(id) + "' is completed in queue '" +
                                 std::string(queue) +
                                 "', but its result is not whole: an older Once kept only the first "
-                                "MiB of it, or a part cannot be read. 'once inspect' shows it."};
+                                "MiB of it, or a part cannot be read",
+                     .reason = Reason::result_incomplete,
+                     .facts = {{"task", std::string(id)}, {"queue", std::string(queue)}}};
       return Outcome::completed(record.result.value_or(Body{}));
     }
     if (state == State::in_doubt) return Outcome::unknown((*row)->stored->record.reason);

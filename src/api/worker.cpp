@@ -3,8 +3,8 @@
 
 #include <unistd.h>
 
-#include "api/zone_impl.h"
-#include "exec/program.h"
+#include "api/access.h"
+#include "api/make_worker.h"
 #include "work/worker.h"
 
 namespace once::inline v1 {
@@ -37,21 +37,21 @@ Outcome Outcome::unknown(std::string why) {
   return outcome;
 }
 
-struct Context::Impl {
+struct detail::AttemptState {
   const engine::TaskAttempt& assignment;
 };
 
-const Task& Context::task() const { return impl_.assignment.task; }
-std::string_view Context::queue() const { return impl_.assignment.queue; }
-std::string_view Context::key() const { return impl_.assignment.key; }
-std::uint64_t Context::sequence() const { return impl_.assignment.sequence.value; }
-std::uint64_t Context::token() const { return impl_.assignment.token.value; }
-int Context::attempt() const { return static_cast<int>(impl_.assignment.attempt); }
-bool Context::in_doubt() const { return impl_.assignment.in_doubt; }
+const Task& Context::task() const { return state_.assignment.task; }
+std::string_view Context::queue() const { return state_.assignment.queue; }
+std::string_view Context::key() const { return state_.assignment.key; }
+std::uint64_t Context::sequence() const { return state_.assignment.sequence.value; }
+std::uint64_t Context::token() const { return state_.assignment.token.value; }
+int Context::attempt() const { return static_cast<int>(state_.assignment.attempt); }
+bool Context::in_doubt() const { return state_.assignment.in_doubt; }
 std::string Context::idempotency_key(std::string_view step) const {
-  return engine::idempotency_key(impl_.assignment, step);
+  return engine::idempotency_key(state_.assignment, step);
 }
-std::stop_token Context::stop() const { return impl_.assignment.stop; }
+std::stop_token Context::stop() const { return state_.assignment.stop; }
 
 namespace {
 
@@ -66,7 +66,7 @@ engine::Steps& steps_of(const engine::TaskAttempt& assignment) {
 
 Context::StepGate Context::gate(std::string_view name, std::optional<InDoubt> policy,
                                 bool asked) const {
-  engine::Steps::Begun begun = steps_of(impl_.assignment).begin(name, policy, asked);
+  engine::Steps::Begun begun = steps_of(state_.assignment).begin(name, policy, asked);
   using Kind = engine::Steps::Begun::Kind;
   switch (begun.kind) {
     case Kind::run: return {};
@@ -84,38 +84,38 @@ Context::StepGate Context::gate(std::string_view name, std::optional<InDoubt> po
 }
 
 void Context::end_step(std::string_view name, std::string result) const {
-  const auto ended = steps_of(impl_.assignment).end(name, Body::bytes(std::move(result)));
+  const auto ended = steps_of(state_.assignment).end(name, Body::bytes(std::move(result)));
   if (!ended) throw AttemptOver{ended.error().message};
 }
 
 void Context::fail_step(std::string_view name, std::string_view why) const {
-  const auto failed = steps_of(impl_.assignment).fail(name, why);
+  const auto failed = steps_of(state_.assignment).fail(name, why);
   if (!failed) throw AttemptOver{failed.error().message};
 }
 
 void Context::hold_step(std::string_view name, std::string why) const {
-  throw AttemptOver{steps_of(impl_.assignment).hold(name, std::move(why)).message};
+  throw AttemptOver{steps_of(state_.assignment).hold(name, std::move(why)).message};
 }
 
-struct Worker::Impl {
-  std::shared_ptr<Zone::Impl> zone;  // kept open for as long as the worker lives
+struct detail::WorkerState {
+  std::shared_ptr<detail::ZoneState> zone;  // kept open for as long as the worker lives
   std::unique_ptr<engine::Worker> worker;
 };
 
-Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Worker::Worker(std::unique_ptr<detail::WorkerState> state) : state_(std::move(state)) {}
 Worker::Worker(Worker&&) noexcept = default;
 Worker& Worker::operator=(Worker&&) noexcept = default;
 Worker::~Worker() = default;
 
 Result<void> Worker::run(std::stop_token stop) {
-  return impl_->worker->run(engine::Worker::Until::stopped, std::move(stop));
+  return state_->worker->run(engine::Worker::Until::stopped, std::move(stop));
 }
 Result<void> Worker::run_until_empty(std::stop_token stop) {
-  return impl_->worker->run(engine::Worker::Until::empty, std::move(stop));
+  return state_->worker->run(engine::Worker::Until::empty, std::move(stop));
 }
-Result<bool> Worker::run_one() { return impl_->worker->run_one(); }
-void Worker::interrupt() { impl_->worker->interrupt(); }
-WorkerMetrics Worker::metrics() const { return impl_->worker->metrics(); }
+Result<bool> Worker::run_one() { return state_->worker->run_one(); }
+void Worker::interrupt() { state_->worker->interrupt(); }
+WorkerMetrics Worker::metrics() const { return state_->worker->metrics(); }
 
 std::string default_worker_name() {
   char host[256] = "";
@@ -123,79 +123,59 @@ std::string default_worker_name() {
   return std::string(host) + ":" + std::to_string(getpid());
 }
 
-namespace {
-
-Result<engine::WorkerSettings> settings(const Zone::Impl& zone, std::string_view queue,
-                                        engine::Handler handler, engine::Handler probe,
-                                        WorkerOptions options) {
-  if (auto ok = Zone::Impl::not_own(queue, "nothing was started: 'once flow work' runs it"); !ok)
+Result<Worker> make_worker(std::shared_ptr<detail::ZoneState> zone, std::string_view queue,
+                           WorkerParts parts, WorkerOptions options) {
+  if (auto ok = detail::ZoneState::not_own(queue,
+                                           "nothing was started: a runner of workflows handles it");
+      !ok)
     return ok.error();
-  auto definition = zone.queue(queue);
+  auto definition = zone->queue(queue);
   if (!definition) return definition.error();
   if (definition->ledger)
-    return Error{.code = Code::invalid_input,
-                 .message = "queue '" + definition->name +
-                            "' is a ledger alone: nothing is delivered to it; claim from it with "
-                            "'once claim' or a Guard"};
+    return Error{
+        .code = Code::invalid_input,
+        .message = "queue '" + definition->name +
+                   "' is a ledger alone: nothing is delivered to it; claim its keys instead",
+        .reason = Reason::queue_is_ledger_only,
+        .facts = {{"queue", definition->name}}};
   if (options.concurrency < 1 || options.concurrency > 4096)
     return Error{.code = Code::invalid_input,
                  .message = "the concurrency must be between 1 and 4096"};
-  return engine::WorkerSettings{
+  engine::WorkerSettings settings{
       .queue = std::move(*definition),
-      .handler = std::move(handler),
-      .probe = std::move(probe),
+      .handler = std::move(parts.handler),
+      .probe = std::move(parts.probe),
       .concurrency = static_cast<std::size_t>(options.concurrency),
       .name = options.name.empty() ? default_worker_name() : std::move(options.name),
       .on_store = std::move(options.on_store),
       .on_fenced = std::move(options.on_fenced)};
+  if (parts.grace) settings.grace = *parts.grace;
+  auto made = engine::Worker::make(*zone->store, *zone->scheduler, std::move(settings));
+  if (!made) return made.error();
+  return detail::Access::make<Worker>(std::unique_ptr<detail::WorkerState>(
+      new detail::WorkerState{std::move(zone), std::move(*made)}));
 }
-
-}  // namespace
 
 Result<Worker> Zone::worker(std::string_view queue, std::function<Outcome(Context&)> handler,
                             WorkerOptions options) {
-  engine::Handler probe;
+  WorkerParts parts;
+  parts.handler = [handler = std::move(handler)](const engine::TaskAttempt& assignment) {
+    const detail::AttemptState state{assignment};
+    Context context = detail::Access::make<Context>(state);
+    return engine::Report{.outcome = handler(context)};
+  };
   if (options.probe)
-    probe = [ask = options.probe](const engine::TaskAttempt& assignment) {
-      const Context::Impl impl{assignment};
+    parts.probe = [ask = options.probe](const engine::TaskAttempt& assignment) {
+      const detail::AttemptState state{assignment};
       try {
-        return engine::Report{.outcome = ask(Context(impl))};
+        return engine::Report{.outcome = ask(detail::Access::make<Context>(state))};
       } catch (const std::exception& thrown) {
         return engine::Report{.outcome = Outcome::unknown(thrown.what())};
       } catch (...) {
         return engine::Report{.outcome = Outcome::unknown("the probe threw no std::exception")};
       }
     };
-  auto chosen = settings(
-      *impl_, queue,
-      [handler = std::move(handler)](const engine::TaskAttempt& assignment) {
-        const Context::Impl impl{assignment};
-        Context context(impl);
-        return engine::Report{.outcome = handler(context)};
-      },
-      std::move(probe), std::move(options));
-  if (!chosen) return chosen.error();
-  auto made = engine::Worker::make(*impl_->store, *impl_->scheduler, std::move(*chosen));
-  if (!made) return made.error();
-  return Worker(std::unique_ptr<Worker::Impl>(new Worker::Impl{impl_, std::move(*made)}));
-}
-
-Result<Worker> Zone::worker(std::string_view queue, Program program, WorkerOptions options) {
-  const Duration grace = program.grace;
-  engine::Handler probe;
-  if (!program.probe.empty()) {
-    auto made = engine::program_probe(program);
-    if (!made) return made.error();
-    probe = std::move(*made);
-  }
-  auto handler = engine::program_handler(std::move(program));
-  if (!handler) return handler.error();
-  auto chosen = settings(*impl_, queue, std::move(*handler), std::move(probe), std::move(options));
-  if (!chosen) return chosen.error();
-  chosen->grace = grace;
-  auto made = engine::Worker::make(*impl_->store, *impl_->scheduler, std::move(*chosen));
-  if (!made) return made.error();
-  return Worker(std::unique_ptr<Worker::Impl>(new Worker::Impl{impl_, std::move(*made)}));
+  return make_worker(state_, queue, std::move(parts), std::move(options));
 }
 
 }  // namespace once::inline v1

@@ -6,6 +6,7 @@
 
 #include "core/names.h"
 #include "flow/definition/definition.h"
+#include "json/json_string.h"
 #include "json/object_text.h"
 
 namespace once::inline v1 {
@@ -102,23 +103,17 @@ class WorkflowText {
     return std::move(text).take();
   }
 
-  static std::string quoted(std::string_view utf8) {
-    std::string text;
-    encoding::append_canonical_string(utf8, text);
-    return text;
-  }
-
   std::string text_of(const Input& input) {
     if (!input.path_.empty()) {
       if (!input.members_.empty()) fault_ = "an input is a path and has members too";
-      return quoted(input.path_);
+      return encoding::json_string(input.path_);
     }
     ObjectText text;
     std::set<std::string> names;
     for (const Input::Member& member : input.members_) {
       if (!names.insert(member.name).second) fault_ = "an input has '" + member.name + "' twice";
       if (member.path && !member.value) {
-        text.json(member.name, quoted(*member.path));
+        text.json(member.name, encoding::json_string(*member.path));
         continue;
       }
       ObjectText value;

@@ -22,13 +22,7 @@ struct SharedText final : std::string {
 }  // namespace
 
 Result<Body> Body::json(std::string_view text) {
-  std::string canonical;
-  if (const auto checked = encoding::canonicalise(text, canonical); !checked) {
-    return checked.error();
-  }
-  Body body;
-  body.text_ = std::make_shared<const SharedText>(std::string(text));
-  return body;
+  return StoredBody::checked_json(std::string(text));
 }
 
 Body Body::bytes(std::string bytes) {
@@ -36,6 +30,13 @@ Body Body::bytes(std::string bytes) {
   body.text_ = std::make_shared<const SharedText>(std::move(bytes));
   body.json_ = false;
   return body;
+}
+
+Result<Body> StoredBody::checked_json(std::string&& text) {
+  std::string canonical;
+  if (const auto checked = encoding::canonicalise(text, canonical); !checked)
+    return checked.error();
+  return json(std::move(text));
 }
 
 Body StoredBody::json(std::string text) {

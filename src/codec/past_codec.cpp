@@ -18,7 +18,7 @@
 namespace once::encoding {
 namespace {
 
-constexpr char kVersion = 1;
+constexpr char kPastVersion = 1;
 
 enum PastField : unsigned { kRecords = 1, kIds = 2, kHour = 3, kDamaged = 4 };
 enum HourField : unsigned {
@@ -145,7 +145,7 @@ bool take_fields(std::string_view bytes, core::Past& into) {
 }  // namespace
 
 std::string encode(const core::Past& past) {
-  std::string out(1, kVersion);
+  std::string out(1, kPastVersion);
   put(kRecords, past.records, out);
   put(kIds, past.ids, out);
   for (const auto& [hour, totals] : past.hours)
@@ -157,13 +157,13 @@ std::string encode(const core::Past& past) {
 
 Result<core::Past> decode_past(std::string_view bytes) {
   const auto content = checked(bytes);
-  if (content && !content->empty() && content->front() > kVersion)
+  if (content && !content->empty() && content->front() > kPastVersion)
     return Error{.code = Code::store_unusable,
                  .message =
                      "the totals of the past were written by a newer version of Once; "
                      "nothing was changed; use that version"};
   core::Past past;
-  if (content && !content->empty() && content->front() == kVersion &&
+  if (content && !content->empty() && content->front() == kPastVersion &&
       take_fields(content->substr(1), past))
     return past;
   return core::Past{.damaged = true};

@@ -46,7 +46,7 @@ void append_name(const std::pair<Enum, std::string_view> (&names)[N], Enum value
   }
 }
 
-Error unreadable(std::string_view what) {
+Error unreadable_queue(std::string_view what) {
   return Error{.code = Code::store_unusable,
                .message = "a queue's definition cannot be read: " + std::string(what) +
                           "; nothing was changed: it was written by a newer once, or the store is "
@@ -206,8 +206,8 @@ std::string encode_queue(const Queue& queue) {
 
 Result<Queue> decode_queue(std::string_view text) {
   const auto root = parse_json(text);
-  if (!root) return unreadable(root.error().message);
-  if (root->kind() != Json::Kind::object) return unreadable("it is no JSON object");
+  if (!root) return unreadable_queue(root.error().message);
+  if (root->kind() != Json::Kind::object) return unreadable_queue("it is no JSON object");
   Queue queue;
   DefinitionReader reader(*root);
   reader.read("attempts", queue.attempts);
@@ -227,7 +227,7 @@ Result<Queue> decode_queue(std::string_view text) {
   reader.read("topic", queue.topic);
   reader.read("window", queue.window);
   if (!reader.misfit().empty()) {
-    return unreadable("\"" + reader.misfit() + "\" has a value that this once does not know");
+    return unreadable_queue("\"" + reader.misfit() + "\" has a value that this once does not know");
   }
   return queue;
 }

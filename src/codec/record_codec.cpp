@@ -1,13 +1,13 @@
 // A record and an order as bytes (wire.h has fields and checksum):
 //
-//   record  := 0x01 field* checksum      fields in ascending order, only attempt, step and deed
+//   record  := 0x01 field* checksum      fields in ascending order, only attempt, step and action
 //                                        (and the backoff of an own policy) repeated
 //
 //    1 sequence    2 digest (32 bytes)   3 state      4 claims    5 counted     6 in doubt (1)
 //    7 nonce (16)  8 member              9 lease ms  10 delay ms                12 attempt
 //   13 result as JSON text              14 result as bytes       15 result cut (1)
 //   16 error      17 reason             18 since, ms since 1970
-//   19 step       20 deed               21 deeds     22 probe (1)              23 cancel asked (1)
+//   19 step       20 action               21 actions     22 probe (1)              23 cancel asked (1)
 //   24 reply to   25 reply due (1)      26 own policy
 //
 //   attempt := field*
@@ -16,7 +16,7 @@
 //   step    := field*
 //    1 name    2 state   3 policy 4 attempt  5 runs  6 started, ms since 1970  7 ended
 //    8 result as JSON text   9 result as bytes   10 result cut (1)
-//   deed    := field*
+//   action    := field*
 //    1 act     2 at, ms since 1970   3 by   4 why   5 step   6 nonce (16)
 //   reply to := field*
 //    1 topic   2 id
@@ -43,15 +43,15 @@ namespace once::encoding {
 namespace {
 
 using core::Attempt;
-using core::Deed;
 using core::Ending;
+using core::OperatorAction;
 using core::Order;
 using core::Record;
 using core::ReplyTo;
 using core::Step;
 using core::TaskPolicy;
 
-constexpr unsigned char kVersion = 1;
+constexpr unsigned char kRecordVersion = 1;
 
 // The place in this list is what is written, so that the enum may be put in another order.
 constexpr std::array kStates = {
@@ -79,8 +79,8 @@ enum RecordField : unsigned {
   kReason = 17,
   kSince = 18,
   kStep = 19,
-  kDeed = 20,
-  kDeeds = 21,
+  kAction = 20,
+  kActions = 21,
   kProbe = 22,
   kCancelAsked = 23,
   kReply = 24,
@@ -115,13 +115,13 @@ enum StepField : unsigned {
   kStepError = 12,
 };
 
-enum DeedField : unsigned {
-  kDeedAct = 1,
-  kDeedAt = 2,
-  kDeedBy = 3,
-  kDeedWhy = 4,
-  kDeedStep = 5,
-  kDeedNonce = 6,
+enum ActionField : unsigned {
+  kActionAct = 1,
+  kActionAt = 2,
+  kActionBy = 3,
+  kActionWhy = 4,
+  kActionStep = 5,
+  kActionNonce = 6,
 };
 
 enum ReplyField : unsigned {
@@ -207,13 +207,13 @@ void put_fields(const Step& step, std::string& out) {
   put(kStepError, step.error, out);
 }
 
-void put_fields(const Deed& deed, std::string& out) {
-  put(kDeedAct, static_cast<std::uint64_t>(deed.act), out);
-  put(kDeedAt, deed.at, out);
-  put(kDeedBy, deed.by, out);
-  put(kDeedWhy, deed.why, out);
-  put(kDeedStep, deed.step, out);
-  put(kDeedNonce, deed.nonce, out);
+void put_fields(const OperatorAction& action, std::string& out) {
+  put(kActionAct, static_cast<std::uint64_t>(action.act), out);
+  put(kActionAt, action.at, out);
+  put(kActionBy, action.by, out);
+  put(kActionWhy, action.why, out);
+  put(kActionStep, action.step, out);
+  put(kActionNonce, action.nonce, out);
 }
 
 void put_fields(const ReplyTo& reply, std::string& out) {
@@ -274,7 +274,7 @@ class FieldTaker {
   void to(InDoubt& target) { target = kPolicies[number(kPolicies.size() - 1)]; }
   void to(Ending& target) { to(target, Ending::released); }
   void to(Step::State& target) { to(target, Step::State::again); }
-  void to(Deed::Act& target) { to(target, Deed::Act::step_completed); }
+  void to(OperatorAction::Act& target) { to(target, OperatorAction::Act::step_completed); }
   void to(Order::Kind& target) { to(target, Order::Kind::complete_step); }
   void to(std::optional<InDoubt>& target) {
     const std::uint64_t place = number(kPolicies.size());
@@ -362,15 +362,15 @@ bool take(const WireField& field, Step& step) {
   return taker.fits();
 }
 
-bool take(const WireField& field, Deed& deed) {
+bool take(const WireField& field, OperatorAction& action) {
   FieldTaker taker(field);
   switch (field.number) {
-    case kDeedAct: taker.to(deed.act); break;
-    case kDeedAt: taker.to(deed.at); break;
-    case kDeedBy: taker.to(deed.by); break;
-    case kDeedWhy: taker.to(deed.why); break;
-    case kDeedStep: taker.to(deed.step); break;
-    case kDeedNonce: taker.to(deed.nonce); break;
+    case kActionAct: taker.to(action.act); break;
+    case kActionAt: taker.to(action.at); break;
+    case kActionBy: taker.to(action.by); break;
+    case kActionWhy: taker.to(action.why); break;
+    case kActionStep: taker.to(action.step); break;
+    case kActionNonce: taker.to(action.nonce); break;
     default: break;  // of a newer writer
   }
   return taker.fits();
@@ -457,8 +457,8 @@ bool take(const WireField& field, Record& record) {
     case kReason: taker.to(record.reason); break;
     case kSince: taker.to(record.since); break;
     case kStep: return take_part(taker, record.steps);
-    case kDeed: return take_part(taker, record.story);
-    case kDeeds: taker.to(record.deeds); break;
+    case kAction: return take_part(taker, record.story);
+    case kActions: taker.to(record.actions); break;
     case kProbe: taker.to(record.probe); break;
     case kCancelAsked: taker.to(record.cancel_asked); break;
     case kReply: return take_part(taker, record.reply);
@@ -473,13 +473,13 @@ bool take(const WireField& field, Record& record) {
 constexpr std::uint64_t last_known(const Record&) { return kOwn; }
 constexpr std::uint64_t last_known(const Attempt&) { return kLog; }
 constexpr std::uint64_t last_known(const Step&) { return kStepError; }
-constexpr std::uint64_t last_known(const Deed&) { return kDeedNonce; }
+constexpr std::uint64_t last_known(const OperatorAction&) { return kActionNonce; }
 constexpr std::uint64_t last_known(const ReplyTo&) { return kReplyId; }
 constexpr std::uint64_t last_known(const TaskPolicy&) { return kOwnInDoubt; }
 constexpr std::uint64_t last_known(const Order&) { return kOrderClaims; }
 
 bool repeats(const Record&, std::uint64_t field) {
-  return field == kAttempt || field == kStep || field == kDeed;
+  return field == kAttempt || field == kStep || field == kAction;
 }
 bool repeats(const TaskPolicy&, std::uint64_t field) { return field == kOwnBackoff; }
 template <class Other>
@@ -513,14 +513,14 @@ template <class Target>
 Result<Target> decode_as(std::string_view name, std::string_view bytes) {
   if (bytes.empty()) return damaged(name, "it is empty");
   const unsigned version = static_cast<unsigned char>(bytes.front());
-  if (version > kVersion) {
+  if (version > kRecordVersion) {
     return Error{.code = Code::store_unusable,
                  .message = std::string(name) + " was written by a newer once (format " +
                             std::to_string(version) + ", this one reads up to " +
-                            std::to_string(kVersion) +
+                            std::to_string(kRecordVersion) +
                             "); nothing was changed: use that once or a newer one"};
   }
-  if (version != kVersion) return damaged(name, "there is no format 0");
+  if (version != kRecordVersion) return damaged(name, "there is no format 0");
   const auto content = checked(bytes);
   if (!content || content->empty()) return damaged(name, "its checksum does not fit");
   Target target;
@@ -535,8 +535,8 @@ std::size_t size_of(const Record& record) {
     size += 48 + attempt.worker.size() + attempt.error.size() + attempt.log.size();
   for (const Step& step : record.steps)
     size += 48 + step.name.size() + step.result.text().size() + step.error.size();
-  for (const Deed& deed : record.story)
-    size += 48 + deed.by.size() + deed.why.size() + deed.step.size();
+  for (const OperatorAction& action : record.story)
+    size += 48 + action.by.size() + action.why.size() + action.step.size();
   if (record.reply) size += 16 + record.reply->topic.size() + record.reply->id.size();
   if (record.own) size += 32 + 6 * record.own->backoff.size();
   return size;
@@ -547,7 +547,7 @@ std::size_t size_of(const Record& record) {
 std::string encode(const Record& record) {
   std::string out;
   out.reserve(size_of(record));
-  out += static_cast<char>(kVersion);
+  out += static_cast<char>(kRecordVersion);
   put(kSequence, record.sequence.value, out);
   put(kDigest, record.digest, out);
   put(kState, kStates, record.state, out);
@@ -565,8 +565,8 @@ std::string encode(const Record& record) {
   put(kReason, record.reason, out);
   put(kSince, record.since, out);
   put_all(kStep, record.steps, out);
-  put_all(kDeed, record.story, out);
-  put(kDeeds, std::uint64_t{record.deeds}, out);
+  put_all(kAction, record.story, out);
+  put(kActions, std::uint64_t{record.actions}, out);
   put(kProbe, std::uint64_t{record.probe}, out);
   put(kCancelAsked, std::uint64_t{record.cancel_asked}, out);
   if (record.reply) put_part(kReply, *record.reply, out);
@@ -581,7 +581,7 @@ Result<Record> decode(std::string_view bytes) {
 }
 
 std::string encode(const Order& order) {
-  std::string out(1, static_cast<char>(kVersion));
+  std::string out(1, static_cast<char>(kRecordVersion));
   put(kOrderKind, static_cast<std::uint64_t>(order.kind), out);
   put(kOrderNonce, order.nonce, out);
   put(kOrderAt, order.at, out);

@@ -8,8 +8,8 @@ namespace once::encoding {
 namespace {
 
 constexpr const char* kRun = "Once-Run";
-constexpr const char* kStep = "Once-Step";
-constexpr const char* kReply = "Once-Reply";
+constexpr const char* kStepHeader = "Once-Step";
+constexpr const char* kReplyHeader = "Once-Reply";
 constexpr const char* kQueue = "Once-Queue";
 constexpr const char* kPolicy = "Once-Policy";
 
@@ -72,7 +72,7 @@ const std::string* find(const Headers& headers, const char* name) {
 }  // namespace
 
 Headers step_headers(const StepTask& task) {
-  Headers headers{{kRun, task.run}, {kStep, task.step}, {kReply, task.reply}};
+  Headers headers{{kRun, task.run}, {kStepHeader, task.step}, {kReplyHeader, task.reply}};
   if (!task.queue.empty()) headers[kQueue] = task.queue;
   if (task.policy) headers[kPolicy] = text_of(*task.policy);
   return headers;
@@ -80,10 +80,10 @@ Headers step_headers(const StepTask& task) {
 
 std::optional<StepTask> read_step(const Headers& headers, std::string_view queue) {
   if (headers.empty()) return std::nullopt;
-  const std::string* reply = find(headers, kReply);
+  const std::string* reply = find(headers, kReplyHeader);
   if (!reply) return std::nullopt;
   const std::string* run = find(headers, kRun);
-  const std::string* step = find(headers, kStep);
+  const std::string* step = find(headers, kStepHeader);
   const std::string* named = find(headers, kQueue);
   if (!run || !step || (named && *named != queue)) return std::nullopt;
   StepTask task{.run = *run, .step = *step, .reply = *reply};
@@ -95,7 +95,7 @@ std::optional<StepTask> read_step(const Headers& headers, std::string_view queue
 
 bool is_task_of(const Headers& headers, std::string_view run, std::string_view step) {
   const std::string* const its_run = find(headers, kRun);
-  const std::string* const its_step = find(headers, kStep);
+  const std::string* const its_step = find(headers, kStepHeader);
   return its_run && its_step && *its_run == run && *its_step == step;
 }
 

@@ -1,10 +1,10 @@
-// How the task of a workflow's step says so, in headers that nobody else may set:
+// The headers that mark a task as the step of a workflow. Publishers cannot set them:
 //
 //   Once-Run, Once-Step   the run and the step
 //   Once-Reply            the topic of the event that tells how it ended
-//   Once-Queue            which queue replies; others that take the task run it as their own
+//   Once-Queue            the queue that replies; in other queues the task is an ordinary task
 //   Once-Policy           {"attempts":5,"backoff":[2000],"jitter":200,"timeout":60000,"in_doubt":"hold"},
-//                         each only when it is not the queue's
+//                         each field only if it differs from the queue's policy
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct StepTask {
   std::string run{};
   std::string step{};
   std::string reply{};  // the topic
-  std::string queue{};  // empty: whichever takes it
+  std::string queue{};  // empty: any queue that takes the task
   std::optional<core::TaskPolicy> policy{};
 
   friend bool operator==(const StepTask&, const StepTask&) = default;
@@ -30,10 +30,10 @@ struct StepTask {
 
 Headers step_headers(const StepTask& task);
 
-// What they say to that queue; none: a task like any other.
+// Reads the headers for that queue. nullopt if the task is no step there.
 std::optional<StepTask> read_step(const Headers& headers, std::string_view queue);
 
-// Whether it is the task of that step.
+// Whether the headers are those of that step's task.
 bool is_task_of(const Headers& headers, std::string_view run, std::string_view step);
 
 // Where the reply of a step goes.

@@ -12,6 +12,8 @@ namespace once::inline v1 {
 
 struct StoredBody {
   static Body json(std::string text);
+  // The same as Body::json() without a copy. An error leaves the text as it was.
+  static Result<Body> checked_json(std::string&& text);
   // Bodies share their texts. These give a body the text of another, and the text to do so.
   static std::shared_ptr<const std::string> text(const Body& body) { return body.text_; }
   static Body with(std::shared_ptr<const std::string> text, bool json);

@@ -69,10 +69,10 @@ namespace {
 
 constexpr Duration kHour = std::chrono::hours{1};
 
-bool has_deed(const Record& record, Deed::Act act) {
-  return record.deeds > record.story.size() ||
+bool has_action(const Record& record, OperatorAction::Act act) {
+  return record.actions > record.story.size() ||
          std::any_of(record.story.begin(), record.story.end(),
-                     [&](const Deed& deed) { return deed.act == act; });
+                     [&](const OperatorAction& action) { return action.act == act; });
 }
 
 // Claimed, and perhaps probed, but its handler never began.
@@ -90,7 +90,8 @@ Rerun why_after(const Record& record, const Attempt& before) {
     case Ending::dead:
     case Ending::
         completed:  // with a step that was held: that is in doubt until a person says what to do
-      if (has_deed(record, Deed::Act::retried) || has_deed(record, Deed::Act::step_completed))
+      if (has_action(record, OperatorAction::Act::retried) ||
+          has_action(record, OperatorAction::Act::step_completed))
         return Rerun::asked;
       break;
     case Ending::running:
@@ -155,8 +156,14 @@ std::string contradiction(const Record& record) {
   if (record.state == State::running && !record.attempts.empty() &&
       record.attempts.back().ending != Ending::running)
     return "it is running, though its last attempt has ended";
+  // Only a held step or a person takes a completion back, and both leave a action.
+  if (record.state != State::completed && record.actions == 0 && !record.attempts.empty() &&
+      record.attempts.back().ending == Ending::completed)
+    return "it is " + std::string(to_string(record.state)) +
+           ", though its last attempt completed, and nothing says why";
   if (record.state == State::completed && !completed && record.claims == record.attempts.size() &&
-      !has_deed(record, Deed::Act::completed) && !has_deed(record, Deed::Act::happened))
+      !has_action(record, OperatorAction::Act::completed) &&
+      !has_action(record, OperatorAction::Act::happened))
     return "it is completed, and nothing says by whom";
   return {};
 }

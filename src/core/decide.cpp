@@ -174,7 +174,7 @@ class Rules {
     end_attempt(next, ending, too_large.empty() ? too_large : "it completed, but " + too_large,
                 complete.log);
     if (!complete.probed_by.empty()) {
-      add(next, {.act = Deed::Act::happened, .by = complete.probed_by});
+      add(next, {.act = OperatorAction::Act::happened, .by = complete.probed_by});
     } else if (const Step* step = to_be_held(next)) {
       const std::string name = step->name;
       const std::string worker = next.attempts.back().worker;
@@ -258,7 +258,7 @@ class Rules {
       end_attempt(next, ending, probed.why, probed.log);
       return hold(std::move(next), probed.by, "the probe does not know whether it happened");
     }
-    add(next, {.act = Deed::Act::did_not_happen, .by = probed.by, .why = probed.why});
+    add(next, {.act = OperatorAction::Act::did_not_happen, .by = probed.by, .why = probed.why});
     next.probe = false;
     next.attempts.back().probing = false;
     if (next.cancel_asked || next.counted > policy_.attempts) {
@@ -288,7 +288,7 @@ class Rules {
     } else if (step->state == Step::State::begun) {
       const std::string worker = next.attempts.back().worker;
       if (begin.asked)
-        add(next, {.act = Deed::Act::did_not_happen, .by = worker, .step = begin.name});
+        add(next, {.act = OperatorAction::Act::did_not_happen, .by = worker, .step = begin.name});
       else if (begin.policy == InDoubt::probe)
         return just(Verdict::step_in_doubt);
       else if (begin.policy == InDoubt::hold)
@@ -319,7 +319,9 @@ class Rules {
     }
     // Nobody ran it in this attempt: its probe has found it.
     if (step->attempt != next.claims)
-      add(next, {.act = Deed::Act::happened, .by = next.attempts.back().worker, .step = end.name});
+      add(next, {.act = OperatorAction::Act::happened,
+                 .by = next.attempts.back().worker,
+                 .step = end.name});
     step->state = Step::State::done;
     step->attempt = next.claims;
     step->ended_at = now_.wall;
@@ -356,7 +358,7 @@ class Rules {
     if (told(resolve.nonce)) return just(Verdict::already_done);
     if (!stands_at({State::in_doubt})) return just(Verdict::wrong_state);
     Record next = current();
-    add(next, {.act = Deed::Act::completed,
+    add(next, {.act = OperatorAction::Act::completed,
                .by = resolve.by,
                .why = resolve.why,
                .nonce = resolve.nonce});
@@ -382,7 +384,8 @@ class Rules {
     if (told(drop.nonce)) return just(Verdict::already_done);
     if (!stands_at({State::in_doubt, State::dead})) return just(Verdict::wrong_state);
     Record next = current();
-    add(next, {.act = Deed::Act::dropped, .by = drop.by, .why = drop.why, .nonce = drop.nonce});
+    add(next,
+        {.act = OperatorAction::Act::dropped, .by = drop.by, .why = drop.why, .nonce = drop.nonce});
     return call_off(std::move(next), "dropped", drop.by, drop.why);
   }
 
@@ -395,9 +398,11 @@ class Rules {
     }
     // The order is carried out no more, and still a part of the story.
     if (cancel.order && stands_at({State::dead, State::in_doubt}) && !told(cancel.order->nonce))
-      add(next, deed_of(*cancel.order));
-    Deed deed{
-        .act = Deed::Act::cancelled, .by = cancel.by, .why = cancel.why, .nonce = cancel.nonce};
+      add(next, action_of(*cancel.order));
+    OperatorAction action{.act = OperatorAction::Act::cancelled,
+                          .by = cancel.by,
+                          .why = cancel.why,
+                          .nonce = cancel.nonce};
     switch (next.state) {
       case State::scheduled:
       case State::waiting:
@@ -408,8 +413,8 @@ class Rules {
         break;
       case State::running:
         if (lease_runs()) {
-          deed.act = Deed::Act::cancel_asked;
-          add(next, std::move(deed));
+          action.act = OperatorAction::Act::cancel_asked;
+          add(next, std::move(action));
           next.cancel_asked = true;
           // The lease goes on as it was: the write must not prolong it.
           next.lease = stored_->stamp + stored_->record.lease - now_.store;
@@ -421,7 +426,7 @@ class Rules {
         break;
       default: return just(Verdict::wrong_state);
     }
-    add(next, std::move(deed));
+    add(next, std::move(action));
     return call_off(std::move(next), "cancelled", cancel.by, cancel.why);
   }
 
@@ -514,8 +519,9 @@ class Rules {
 
   // Once a person has ordered it to run, its time is not over before it is settled.
   static bool was_ordered(const Record& record) {
-    return std::any_of(record.story.begin(), record.story.end(), [](const Deed& deed) {
-      return deed.act == Deed::Act::retried || deed.act == Deed::Act::step_completed;
+    return std::any_of(record.story.begin(), record.story.end(), [](const OperatorAction& action) {
+      return action.act == OperatorAction::Act::retried ||
+             action.act == OperatorAction::Act::step_completed;
     });
   }
 
@@ -541,15 +547,15 @@ class Rules {
       for (Step& each : next.steps)
         if (each.state == Step::State::begun) each.state = Step::State::again;
     }
-    add(next, deed_of(order));
+    add(next, action_of(order));
     next.counted = 0;
     next.probe = false;
     return next;
   }
 
-  static Deed deed_of(const Order& order) {
-    return {.act = order.kind == Order::Kind::complete_step ? Deed::Act::step_completed
-                                                            : Deed::Act::retried,
+  static OperatorAction action_of(const Order& order) {
+    return {.act = order.kind == Order::Kind::complete_step ? OperatorAction::Act::step_completed
+                                                            : OperatorAction::Act::retried,
             .at = order.at,
             .by = order.by,
             .why = order.why,
@@ -610,7 +616,7 @@ class Rules {
     if (next.cancel_asked) return call_off_as_asked(std::move(next));
     next.reason = why;
     next.in_doubt = true;
-    add(next, {.act = Deed::Act::held,
+    add(next, {.act = OperatorAction::Act::held,
                .by = std::move(by),
                .why = std::move(why),
                .step = std::move(step)});
@@ -650,8 +656,8 @@ class Rules {
   std::string above_limit(const Body& result, std::uint64_t oversize) const {
     const std::uint64_t size = oversize > 0 ? oversize : result.text().size();
     if (oversize == 0 && size <= policy_.max_result) return {};
-    return "its result of " + std::to_string(size) + " bytes is above the queue's limit of " +
-           std::to_string(policy_.max_result) + " (--max-result) and was not kept";
+    return "its result of " + std::to_string(size) + " bytes is above the queue's max_result of " +
+           std::to_string(policy_.max_result) + " and was not kept";
   }
 
   std::string above_limit_together(const Record& record, const Body& result) const {
@@ -661,14 +667,15 @@ class Rules {
     if (size <= policy_.max_result * kResultsTogether) return {};
     return "the results of the task's steps have " + std::to_string(size) +
            " bytes together, above " + std::to_string(kResultsTogether) +
-           " times the queue's limit of " + std::to_string(policy_.max_result) +
-           " (--max-result): its result was not kept";
+           " times the queue's max_result of " + std::to_string(policy_.max_result) +
+           ": its result was not kept";
   }
 
   Decision call_off_as_asked(Record next) const {
-    const auto asked = std::find_if(next.story.rbegin(), next.story.rend(), [](const Deed& deed) {
-      return deed.act == Deed::Act::cancel_asked;
-    });
+    const auto asked =
+        std::find_if(next.story.rbegin(), next.story.rend(), [](const OperatorAction& action) {
+          return action.act == OperatorAction::Act::cancel_asked;
+        });
     const std::string by = asked == next.story.rend() ? std::string() : asked->by;
     const std::string why = asked == next.story.rend() ? std::string() : asked->why;
     return call_off(std::move(next), "cancelled", by, why);
@@ -720,13 +727,13 @@ class Rules {
     }
   }
 
-  void add(Record& next, Deed deed) const {
-    if (deed.at == Time{}) deed.at = now_.wall;
-    deed.by = bounded(std::move(deed.by), kOldErrorKept);
-    deed.why = bounded(std::move(deed.why), kOldErrorKept);
-    if (next.story.size() == kDeedsKept) next.story.erase(next.story.begin());
-    next.story.push_back(std::move(deed));
-    ++next.deeds;
+  void add(Record& next, OperatorAction action) const {
+    if (action.at == Time{}) action.at = now_.wall;
+    action.by = bounded(std::move(action.by), kOldErrorKept);
+    action.why = bounded(std::move(action.why), kOldErrorKept);
+    if (next.story.size() == kActionsKept) next.story.erase(next.story.begin());
+    next.story.push_back(std::move(action));
+    ++next.actions;
   }
 
   static Step* find(Record& record, std::string_view name) {
@@ -764,8 +771,9 @@ class Rules {
 
   // The story knows of that command.
   bool told(const Nonce& nonce) const {
-    return stored_ && std::any_of(stored_->record.story.begin(), stored_->record.story.end(),
-                                  [&](const Deed& deed) { return deed.nonce == nonce; });
+    return stored_ &&
+           std::any_of(stored_->record.story.begin(), stored_->record.story.end(),
+                       [&](const OperatorAction& action) { return action.nonce == nonce; });
   }
 
   // A word that was recorded before finds itself: the last attempt is its own, and ended so. Whoever

@@ -206,7 +206,7 @@ Result<void> check_queue(const Queue& queue) {
     if (queue.ledger) return refuse("a ledger alone takes no stream: nothing is delivered to it");
     if (queue.key.empty())
       return refuse(
-          "a stream of others' has no task ids: say by --key what a task is there, such as "
+          "a stream of others' has no task ids: its key must say what a task is there, such as "
           "header:Nats-Msg-Id or {order.id}");
   }
   if (queue.ledger) {
@@ -260,11 +260,8 @@ std::optional<std::uint64_t> sequence_in(std::string_view stream, std::string_vi
 bool own_topic(std::string_view topic) { return topic == "$once" || topic.starts_with("$once."); }
 
 bool own_queue(std::string_view name) {
-  return name == kFlowQueue || name == kRunsLedger || own_bookkeeping(name);
-}
-
-bool own_bookkeeping(std::string_view name) {
-  return name == kFlowsLedger || name == kKeysLedger || name == kValuesLedger;
+  return name == kFlowQueue || name == kFlowsLedger || name == kRunsLedger || name == kKeysLedger ||
+         name == kValuesLedger;
 }
 
 bool matches(std::string_view filter, std::string_view topic) {

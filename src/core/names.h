@@ -33,16 +33,15 @@ Result<void> check_queue(const Queue& queue);  // all but the key template
 std::string stream_task_id(std::string_view stream, std::uint64_t sequence);
 std::optional<std::uint64_t> sequence_in(std::string_view stream, std::string_view id);
 
-// Once's own, for workflows: a topic or filter under `$once.`, and the queues of that name.
-inline constexpr std::string_view kFlowQueue = "once-flow";       // what happens to runs; timers
-inline constexpr std::string_view kFlowsLedger = "once-flows";    // definitions
-inline constexpr std::string_view kRunsLedger = "once-runs";      // runs
-inline constexpr std::string_view kKeysLedger = "once-keys";      // which run a key has
+// Once's own, for workflows: a topic or filter under `$once.`, and the queue of that name. No other queue
+// may have one of the ledgers' names, under which older versions kept workflows (store/moved_flows.h).
+inline constexpr std::string_view kFlowQueue = "once-flow";     // what happens to runs; timers
+inline constexpr std::string_view kFlowsLedger = "once-flows";  // definitions
+inline constexpr std::string_view kRunsLedger = "once-runs";    // runs; in an audit they still are
+inline constexpr std::string_view kKeysLedger = "once-keys";    // which run a key has
 inline constexpr std::string_view kValuesLedger = "once-values";  // outputs too large for their run
 bool own_topic(std::string_view topic);
 bool own_queue(std::string_view name);
-// Of these the ledgers that hold neither tasks nor runs: nobody is shown or told of what is in them.
-bool own_bookkeeping(std::string_view name);
 
 // Topics of Once's own are matched only by filters of its own: no queue of anybody's runs them.
 bool matches(std::string_view filter, std::string_view topic);

@@ -29,8 +29,9 @@ Result<void> check_result(const Queue& queue, const Body& result) {
                .message = "the result has " + std::to_string(result.text().size()) +
                           " bytes; queue '" + queue.name + "' keeps at most " +
                           std::to_string(limit) +
-                          ". Nothing was recorded. Give a smaller result, or raise the limit: " +
-                          "'once queue set " + queue.name + " --max-result'."};
+                          ". Nothing was recorded. Give a smaller result, or raise the limit.",
+               .reason = Reason::result_too_large,
+               .facts = {{"queue", queue.name}, {"limit", std::to_string(limit)}}};
 }
 
 Policy applied(Policy queue, const TaskPolicy& own) {

@@ -2,36 +2,6 @@
 
 namespace once::core {
 
-std::string_view to_string(Ending ending) {
-  switch (ending) {
-    case Ending::running: return "running";
-    case Ending::completed: return "completed";
-    case Ending::failed: return "failed";
-    case Ending::dead: return "dead";
-    case Ending::lost: return "lost";
-    case Ending::timed_out: return "timed_out";
-    case Ending::unknown: return "unknown";
-    case Ending::interrupted: return "interrupted";
-    case Ending::released: return "released";
-  }
-  return "?";
-}
-
-std::string_view to_string(Deed::Act act) {
-  switch (act) {
-    case Deed::Act::retried: return "retried";
-    case Deed::Act::completed: return "completed";
-    case Deed::Act::dropped: return "dropped";
-    case Deed::Act::cancelled: return "cancelled";
-    case Deed::Act::cancel_asked: return "cancel_asked";
-    case Deed::Act::happened: return "happened";
-    case Deed::Act::did_not_happen: return "did_not_happen";
-    case Deed::Act::held: return "held";
-    case Deed::Act::step_completed: return "step_completed";
-  }
-  return "?";
-}
-
 const Step* find_step(const Record& record, std::string_view name) {
   for (const Step& step : record.steps)
     if (step.name == name) return &step;

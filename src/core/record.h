@@ -11,20 +11,7 @@
 
 namespace once::core {
 
-// How an attempt ended. `lost`, `timed_out`, `unknown` and `interrupted` are no verdict: the effect
-// may have happened.
-enum class Ending : std::uint8_t {
-  running = 0,
-  completed = 1,
-  failed = 2,       // the handler's word that it did not finish
-  dead = 3,         // the handler's word that it never will
-  lost = 4,         // the worker died, or let its lease go by and was reclaimed
-  timed_out = 5,    // ended by the queue's timeout
-  unknown = 6,      // the handler's word that it may have happened; died by a signal
-  interrupted = 7,  // ended by the worker's own stop; does not use up an attempt
-  released = 8,     // claimed and never started; does not use up an attempt
-};
-std::string_view to_string(Ending ending);
+using Ending = AttemptOutcome;
 
 struct Attempt {
   std::uint32_t number{};
@@ -65,18 +52,8 @@ struct Step {
 };
 
 // What somebody did to the task beside running it: a person, a probe, or the policy.
-struct Deed {
-  enum class Act : std::uint8_t {
-    retried = 0,
-    completed = 1,
-    dropped = 2,
-    cancelled = 3,
-    cancel_asked = 4,  // of a running task
-    happened = 5,      // the probe's answer
-    did_not_happen = 6,
-    held = 7,
-    step_completed = 8,
-  };
+struct OperatorAction {
+  using Act = ActionView::Kind;  // a record contains only the first nine
   Act act = Act::retried;
   Time at{};
   std::string by{};
@@ -84,9 +61,8 @@ struct Deed {
   std::string step{};
   Nonce nonce{};  // of the command, so that one that is repeated finds itself
 
-  friend bool operator==(const Deed&, const Deed&) = default;
+  friend bool operator==(const OperatorAction&, const OperatorAction&) = default;
 };
-std::string_view to_string(Deed::Act act);
 
 // What a person asked of a settled task that must run again. A wake carries it to the worker that
 // applies it, so that asking is one durable write.
@@ -131,27 +107,27 @@ struct Record {
   Sequence sequence{};  // the log entry it is bound to; zero: a record without a log entry
   Digest digest{};      // of that entry's content
   State state = State::waiting;
-  std::uint32_t claims{};           // attempts so far, every claim one
-  std::uint32_t counted{};          // those that use up the queue's attempts
-  bool in_doubt = false;            // some attempt ended without a verdict
-  Nonce nonce{};                    // of the last claim: who may write while running
-  Member member{};                  // the worker of the last claim
-  Duration lease{};                 // running: the lease ends at stamp + lease
-  Duration delay{};                 // retrying: due at stamp + delay
-  std::vector<Attempt> attempts{};  // the last ones, at most kAttemptsKept
-  std::vector<Step> steps{};        // in the order in which they first began
-  std::vector<Deed> story{};        // the last ones, at most kDeedsKept
-  std::uint32_t deeds{};            // all of them
-  bool probe = false;               // the next claim asks the probe before it runs the handler
-  bool cancel_asked = false;        // running: to end as soon as it can
-  std::optional<Body> result{};     // completed
-  bool result_cut = false;          // by an older Once: the result is its first MiB only
-  std::string error{};              // of the last attempt that had one
-  std::string reason{};             // dead, cancelled, duplicate: why
-  Time since{};                     // in this state since, wall time
-  std::optional<ReplyTo> reply{};   // none: nobody waits
-  bool reply_due = false;           // over, and who waits has not been told for certain
-  std::optional<TaskPolicy> own{};  // none: the queue's alone
+  std::uint32_t claims{};               // attempts so far, every claim one
+  std::uint32_t counted{};              // those that use up the queue's attempts
+  bool in_doubt = false;                // some attempt ended without a verdict
+  Nonce nonce{};                        // of the last claim: who may write while running
+  Member member{};                      // the worker of the last claim
+  Duration lease{};                     // running: the lease ends at stamp + lease
+  Duration delay{};                     // retrying: due at stamp + delay
+  std::vector<Attempt> attempts{};      // the last ones, at most kAttemptsKept
+  std::vector<Step> steps{};            // in the order in which they first began
+  std::vector<OperatorAction> story{};  // the last ones, at most kActionsKept
+  std::uint32_t actions{};              // all of them
+  bool probe = false;                   // the next claim asks the probe before it runs the handler
+  bool cancel_asked = false;            // running: to end as soon as it can
+  std::optional<Body> result{};         // completed
+  bool result_cut = false;              // by an older Once: the result is its first MiB only
+  std::string error{};                  // of the last attempt that had one
+  std::string reason{};                 // dead, cancelled, duplicate: why
+  Time since{};                         // in this state since, wall time
+  std::optional<ReplyTo> reply{};       // none: nobody waits
+  bool reply_due = false;               // over, and who waits has not been told for certain
+  std::optional<TaskPolicy> own{};      // none: the queue's alone
 
   friend bool operator==(const Record&, const Record&) = default;
 };
@@ -167,7 +143,7 @@ inline constexpr std::size_t kOldErrorKept = 256;
 // Of each attempt's log the end is kept. All logs of a record are bounded: the oldest go first.
 inline constexpr std::size_t kLogKept = 16 << 10;
 inline constexpr std::size_t kLogsKept = 64 << 10;
-inline constexpr std::size_t kDeedsKept = 256;
+inline constexpr std::size_t kActionsKept = 256;
 inline constexpr std::size_t kMostSteps = 1000;
 // Of one result, a task's or a step's: what a queue allows that says nothing, and the most it may say.
 inline constexpr std::uint64_t kMaxResult = 16 << 20;

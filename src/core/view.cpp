@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "once/guard.h"
+#include "once/ledger.h"
 
 namespace once::inline v1 {
 namespace {
@@ -35,6 +35,49 @@ std::optional<State> state_from(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view to_string(AttemptOutcome outcome) {
+  switch (outcome) {
+    case AttemptOutcome::running: return "running";
+    case AttemptOutcome::completed: return "completed";
+    case AttemptOutcome::failed: return "failed";
+    case AttemptOutcome::dead: return "dead";
+    case AttemptOutcome::lost: return "lost";
+    case AttemptOutcome::timed_out: return "timed_out";
+    case AttemptOutcome::unknown: return "unknown";
+    case AttemptOutcome::interrupted: return "interrupted";
+    case AttemptOutcome::released: return "released";
+  }
+  return "?";
+}
+
+std::string_view to_string(StepView::State state) {
+  switch (state) {
+    case StepView::State::running: return "running";
+    case StepView::State::done: return "done";
+    case StepView::State::failed: return "failed";
+    case StepView::State::in_doubt: return "in_doubt";
+    case StepView::State::again: return "again";
+  }
+  return "?";
+}
+
+std::string_view to_string(ActionView::Kind kind) {
+  switch (kind) {
+    case ActionView::Kind::retried: return "retried";
+    case ActionView::Kind::completed: return "completed";
+    case ActionView::Kind::dropped: return "dropped";
+    case ActionView::Kind::cancelled: return "cancelled";
+    case ActionView::Kind::cancel_asked: return "cancel_asked";
+    case ActionView::Kind::happened: return "happened";
+    case ActionView::Kind::did_not_happen: return "did_not_happen";
+    case ActionView::Kind::held: return "held";
+    case ActionView::Kind::step_completed: return "step_completed";
+    case ActionView::Kind::retry_asked: return "retry_asked";
+    case ActionView::Kind::step_completion_asked: return "step_completion_asked";
+  }
+  return "?";
+}
+
 std::string_view to_string(InDoubt policy) {
   switch (policy) {
     case InDoubt::retry: return "retry";
@@ -61,15 +104,15 @@ std::optional<InDoubt> in_doubt_from(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view to_string(Admission::Kind kind) {
+std::string_view to_string(ClaimResult::Kind kind) {
   switch (kind) {
-    case Admission::Kind::claimed: return "claimed";
-    case Admission::Kind::completed: return "completed";
-    case Admission::Kind::held: return "held";
-    case Admission::Kind::not_due: return "not_due";
-    case Admission::Kind::dead: return "dead";
-    case Admission::Kind::in_doubt: return "in_doubt";
-    case Admission::Kind::cancelled: return "cancelled";
+    case ClaimResult::Kind::claimed: return "claimed";
+    case ClaimResult::Kind::completed: return "completed";
+    case ClaimResult::Kind::held: return "held";
+    case ClaimResult::Kind::not_due: return "not_due";
+    case ClaimResult::Kind::dead: return "dead";
+    case ClaimResult::Kind::in_doubt: return "in_doubt";
+    case ClaimResult::Kind::cancelled: return "cancelled";
   }
   return "?";
 }
@@ -88,6 +131,7 @@ std::string_view to_string(Code code) {
     case Code::store_unusable: return "store_unusable";
     case Code::outcome_unknown: return "outcome_unknown";
     case Code::timed_out: return "timed_out";
+    case Code::overloaded: return "overloaded";
   }
   return "?";
 }

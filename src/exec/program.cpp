@@ -1,10 +1,10 @@
-// Runs one program per attempt: hands it to a guard, keeps that content with heartbeats, collects
+// Runs one program per attempt: hands it to a supervisor, keeps that content with heartbeats, collects
 // what the program writes, and turns its end into a verdict.
 //
 //   exit 0          completed            exit 65   dead
 //   exit 74         unknown              exit 129 to 192, death by a signal   unknown
 //   any other exit  failed               not executable   never started
-//   the guard died  unknown
+//   the supervisor died  unknown
 //
 // A probe is run the same way and only read differently: exit 0 completed, exit 1 failed (it did not
 // happen), anything else unknown.
@@ -39,16 +39,16 @@
 namespace once::engine {
 namespace {
 
-using guard::Cause;
-using guard::Notice;
-using guard::Order;
-using SteadyClock = std::chrono::steady_clock;
+using supervisor::Cause;
+using supervisor::Notice;
+using supervisor::Order;
+using ProgramClock = std::chrono::steady_clock;
 
 // A worker that stops in its tracks renewed its lease up to a third of it before its last heartbeat.
-// A guard that ends the program after half a lease of silence is done before anyone may take over.
+// A supervisor that ends the program after half a lease of silence is done before anyone may take over.
 constexpr int kHeartbeats = 10;  // per lease
 constexpr int kSilence = 2;      // this part of a lease
-// How long after the grace a guard may take to report. A lease that the timeout bounds lasts longer.
+// How long after the grace a supervisor may take to report. A lease that the timeout bounds lasts longer.
 constexpr Duration kPatience{500};
 
 enum class Role { program, probe };
@@ -59,13 +59,13 @@ struct Prepared {
   Program program;
   std::vector<std::string> command;
   std::string path;  // of the command
-  std::unique_ptr<GuardPool> guards;
+  std::unique_ptr<SupervisorPool> supervisors;
   std::vector<std::string> inherited;
 };
 
 std::string reason(int error) { return std::strerror(error); }
 
-Error cannot_start(const std::string& what, int error) {
+Error cannot_start_program(const std::string& what, int error) {
   // What lies in the file and its rights will be the same next time; a shortage may pass.
   constexpr std::array kLasting = {ENOENT, EACCES, EPERM,        ENOEXEC,
                                    EISDIR, ELOOP,  ENAMETOOLONG, ENOTDIR};
@@ -166,7 +166,7 @@ class Attempt {
     Report report = run_program();
     if (listener_) {
       if (report.never_started) how_ = "not started";
-      const auto took = std::chrono::duration_cast<Duration>(SteadyClock::now() - began_);
+      const auto took = std::chrono::duration_cast<Duration>(ProgramClock::now() - began_);
       listener_->ended({.verdict = report.outcome.kind(), .how = how_, .took = took});
     }
     report.log = tail_.text(core::kLogKept);
@@ -178,8 +178,10 @@ class Attempt {
 
  private:
   Report run_program() {
-    // An earlier claim may have left processes that no guard and no worker could end.
+    // An earlier claim may have left processes that no supervisor and no worker could end.
     if (assignment_.attempt > 1) end_strays(assignment_, prepared_.program.store, Claims::earlier);
+    // The worker before may have been killed with its supervisor. Its folder holds the task's body.
+    if (assignment_.in_doubt) AttemptFolder::clear_abandoned();
     if (assignment_.stop.stop_requested())
       return Report{no_answer("asked to stop before the program was started")};
     auto folder = AttemptFolder::make(assignment_);
@@ -189,12 +191,12 @@ class Attempt {
     const auto input = memory_file("once-body", assignment_.task.body.text());
     const store::FileDescriptor stop_event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!job || !input || !stop_event || !output_.open() || !errors_.open())
-      return never_started(cannot_start(command(), errno));
+      return never_started(cannot_start_program(command(), errno));
     std::vector<int> descriptors = {job.get(), input.get(), output_.theirs.get(),
                                     errors_.theirs.get(), folder->lock()};
     if (assignment_.inheritable_fd >= 0) descriptors.push_back(assignment_.inheritable_fd);
 
-    began_ = SteadyClock::now();
+    began_ = ProgramClock::now();
     if (prepared_.program.listener)
       listener_ = prepared_.program.listener({.task = assignment_.task,
                                               .queue = assignment_.queue,
@@ -203,14 +205,14 @@ class Attempt {
     const std::stop_callback on_stop(assignment_.stop,
                                      [&stop_event] { ::eventfd_write(stop_event.get(), 1); });
     for (bool again = true; again;) {
-      auto guard = prepared_.guards->take();
-      if (!guard) return never_started(guard.error());
-      if (guard->send_job(descriptors)) converse(*guard, stop_event.get());
+      auto supervisor = prepared_.supervisors->take();
+      if (!supervisor) return never_started(supervisor.error());
+      if (supervisor->send_job(descriptors)) converse(*supervisor, stop_event.get());
       if (ended_)
-        prepared_.guards->give_back(std::move(*guard));
+        prepared_.supervisors->give_back(std::move(*supervisor));
       else
-        end_what_is_left(*guard);
-      again = guard->reused() && !ready_;  // it had died while it was idle: nothing was begun
+        end_what_is_left(*supervisor);
+      again = supervisor->reused() && !ready_;  // it had died while it was idle: nothing was begun
     }
     steps_.finish();
     drain(output_, output_heard_);
@@ -218,9 +220,9 @@ class Attempt {
     return verdict(*folder);
   }
 
-  // The guard is dead.
-  void end_what_is_left(const SupervisorProcess& guard) const {
-    guard.end_orphans();
+  // The supervisor is dead.
+  void end_what_is_left(const SupervisorProcess& supervisor) const {
+    supervisor.end_orphans();
     end_strays(assignment_, prepared_.program.store, Claims::up_to_this);
   }
 
@@ -236,7 +238,7 @@ class Attempt {
   std::string job_bytes(const AttemptFolder& folder) const {
     const auto& arguments = prepared_.command;
     const auto variables = environment(prepared_.inherited, assignment_, prepared_.program, folder);
-    guard::Job job;
+    supervisor::Job job;
     job.silence_ms = std::max<Duration::rep>(assignment_.lease.count() / kSilence, 0);
     job.grace_ms = std::max<Duration::rep>(prepared_.program.grace.count(), 0);
     job.arguments = static_cast<std::uint32_t>(arguments.size());
@@ -252,17 +254,17 @@ class Attempt {
     return bytes;
   }
 
-  // Until the guard has said its last word, or is gone.
-  void converse(const SupervisorProcess& guard, int stop_event) {
+  // Until the supervisor has said its last word, or is gone.
+  void converse(const SupervisorProcess& supervisor, int stop_event) {
     const auto pause = std::max(assignment_.lease / kHeartbeats, Duration{1});
-    auto next_beat = SteadyClock::time_point::max();
-    if (assignment_.lease.count() > 0) next_beat = SteadyClock::now() + pause;
-    auto kill_at = SteadyClock::time_point::max();
+    auto next_beat = ProgramClock::time_point::max();
+    if (assignment_.lease.count() > 0) next_beat = ProgramClock::now() + pause;
+    auto kill_at = ProgramClock::time_point::max();
     bool stop_wanted = false;
     bool stop_sent = false;
     while (!ended_) {
       const int wait = wait_until(std::min(next_beat, kill_at));
-      pollfd fds[] = {{guard.channel(), POLLIN, 0},
+      pollfd fds[] = {{supervisor.channel(), POLLIN, 0},
                       {output_.ours.get(), POLLIN, 0},
                       {errors_.ours.get(), POLLIN, 0},
                       {stop_wanted ? -1 : stop_event, POLLIN, 0},
@@ -273,31 +275,31 @@ class Attempt {
       if (fds[3].revents != 0) stop_wanted = true;
       if (fds[4].revents != 0) steps_.accept();
       if (stop_wanted && !stop_sent) {
-        stop_sent = guard.send(Order::stop);
-        guard.keep_going();
-        kill_at = SteadyClock::now() + prepared_.program.grace + kPatience;
+        stop_sent = supervisor.send(Order::stop);
+        supervisor.keep_going();
+        kill_at = ProgramClock::now() + prepared_.program.grace + kPatience;
       }
-      if (SteadyClock::now() >= next_beat) {
-        guard.send(Order::heartbeat);
-        guard.keep_going();
-        next_beat = SteadyClock::now() + pause;
+      if (ProgramClock::now() >= next_beat) {
+        supervisor.send(Order::heartbeat);
+        supervisor.keep_going();
+        next_beat = ProgramClock::now() + pause;
       }
-      if (SteadyClock::now() >= kill_at) {
-        guard.kill_all();
-        kill_at = SteadyClock::time_point::max();
+      if (ProgramClock::now() >= kill_at) {
+        supervisor.kill_all();
+        kill_at = ProgramClock::time_point::max();
         overdue_ = true;
       }
       if (fds[0].revents == 0) continue;
-      const auto heard = guard.hear();
+      const auto heard = supervisor.hear();
       if (heard.gone) return;
       if (heard.notice) note(*heard.notice);
     }
   }
 
   // For poll(); the clock's end is for ever.
-  static int wait_until(SteadyClock::time_point when) {
-    if (when == SteadyClock::time_point::max()) return -1;
-    const auto left = std::chrono::ceil<Duration>(when - SteadyClock::now()).count();
+  static int wait_until(ProgramClock::time_point when) {
+    if (when == ProgramClock::time_point::max()) return -1;
+    const auto left = std::chrono::ceil<Duration>(when - ProgramClock::now()).count();
     return static_cast<int>(std::clamp<Duration::rep>(left, 0, INT_MAX));
   }
 
@@ -317,17 +319,17 @@ class Attempt {
   }
 
   Report verdict(const AttemptFolder& folder) {
-    if (not_started_) return never_started(cannot_start(command(), *not_started_));
+    if (not_started_) return never_started(cannot_start_program(command(), *not_started_));
     if (!ready_)
       return never_started(
-          Error{Code::failed, "the guard '" + prepared_.program.guard +
+          Error{Code::failed, "the supervisor '" + prepared_.program.supervisor +
                                   "' ended before it started the program; the task was given back "
-                                  "unrun; see that it calls guard_main() first"});
+                                  "unrun; see that it calls supervisor_main() first"});
     if (overdue_ && !ended_)
       return Report{Outcome::unknown(explained("killed by SIGKILL" + went_on()))};
     if (!ended_)
       return Report{
-          Outcome::unknown(explained("the program's guard died, and the program with it"))};
+          Outcome::unknown(explained("the program's supervisor died, and the program with it"))};
     const int status = ended_->value;
     if (!WIFEXITED(status))
       return Report{
@@ -359,7 +361,7 @@ class Attempt {
       case Cause::stopped: return " after it was asked to stop";
       case Cause::killed: return went_on();
       case Cause::silent:
-        return " by its guard, which heard nothing from the worker for half a lease";
+        return " by its supervisor, which heard nothing from the worker for half a lease";
     }
     return {};
   }
@@ -435,12 +437,12 @@ class Attempt {
   std::unique_ptr<ProgramListener> listener_{};  // null: nobody listens
   Heard<Head, &ProgramListener::output> output_heard_{head_, listener_};
   Heard<Tail, &ProgramListener::errors> errors_heard_{tail_, listener_};
-  SteadyClock::time_point began_{};
+  ProgramClock::time_point began_{};
   std::string how_{};                 // how the program ended
-  bool ready_ = false;                // the guard got as far as starting the program
+  bool ready_ = false;                // the supervisor got as far as starting the program
   std::optional<int> not_started_{};  // an error number
   std::optional<Notice> ended_{};
-  bool overdue_ = false;  // the guard did not end the program in time, and the worker did
+  bool overdue_ = false;  // the supervisor did not end the program in time, and the worker did
 };
 
 }  // namespace
@@ -481,18 +483,18 @@ namespace {
 Result<Handler> handler_of(Role role, Program program, std::vector<std::string> command) {
   auto path = resolve_command(command.front());
   if (!path) return path.error();
-  auto guard = resolve_command(program.guard);
-  if (!guard) return guard.error();
+  auto supervisor = resolve_command(program.supervisor);
+  if (!supervisor) return supervisor.error();
   std::error_code ignored;
-  program.guard = std::filesystem::absolute(*guard, ignored).lexically_normal().string();
+  program.supervisor = std::filesystem::absolute(*supervisor, ignored).lexically_normal().string();
   AttemptFolder::clear_abandoned();
   auto inherited = inherited_environment();
-  auto guards = GuardPool::open(program.guard, inherited, program.adopts_orphans);
-  if (!guards) return guards.error();
+  auto supervisors = SupervisorPool::open(program.supervisor, inherited, program.adopts_orphans);
+  if (!supervisors) return supervisors.error();
   // Shared by the copies of the handler, one per thread of the worker.
   auto prepared =
       std::make_shared<const Prepared>(Prepared{role, std::move(program), std::move(command), *path,
-                                                std::move(*guards), std::move(inherited)});
+                                                std::move(*supervisors), std::move(inherited)});
   return Handler([prepared = std::move(prepared)](const TaskAttempt& assignment) {
     return Attempt(*prepared, assignment).run();
   });

@@ -83,7 +83,7 @@ Owner owner_of(const store::FileDescriptor& file, const std::string& folder) {
   struct stat opened {};
   struct stat named {};
   const bool there = ::fstat(file.get(), &opened) == 0 &&
-                     ::lstat((folder + guard::kLockFile).c_str(), &named) == 0 &&
+                     ::lstat((folder + supervisor::kLockFile).c_str(), &named) == 0 &&
                      opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
   return there ? Owner::self : Owner::another;
 }
@@ -95,7 +95,7 @@ store::FileDescriptor lock_abandoned(const std::string& folder) {
   struct stat about {};
   if (!opened || ::fstat(opened.get(), &about) != 0 || about.st_uid != ::geteuid()) return {};
   store::FileDescriptor lock(
-      ::openat(opened.get(), guard::kLockFile + 1, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+      ::openat(opened.get(), supervisor::kLockFile + 1, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   // Its maker was killed before it had a lock, or is about to lock it and then makes another.
   if (!lock && errno == ENOENT) ::rmdir(folder.c_str());
   if (!lock || owner_of(lock, folder) != Owner::self) return {};
@@ -170,8 +170,8 @@ Result<AttemptFolder> AttemptFolder::make(const TaskAttempt& assignment) {
   for (bool mine = false; !mine;) {
     path = folder_root() + '/' + kFolder + "XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) return failure("cannot make a folder ");  // mode 0700
-    lock = store::FileDescriptor(
-        ::open((path + guard::kLockFile).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    lock = store::FileDescriptor(::open((path + supervisor::kLockFile).c_str(),
+                                        O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!lock && errno != ENOENT) {
       auto failed = failure("cannot write to the folder ");
       ::rmdir(path.c_str());
@@ -237,7 +237,7 @@ std::vector<std::string> environment(const std::vector<std::string>& inherited,
   // By which `once step` finds the worker; a probe has no steps.
   if (assignment.steps != nullptr) set("ONCE_SOCKET", folder.socket_file());
   set("ONCE_STORE", program.store);
-  set("ONCE_BIN", program.guard);
+  set("ONCE_BIN", program.supervisor);
   set("ONCE_TASK_FILE", folder.task_file());
   set("ONCE_RESULT", folder.result_file());
   return variables;

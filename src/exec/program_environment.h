@@ -6,6 +6,7 @@
 
 #include "exec/supervisor_protocol.h"
 #include "store/file_descriptor.h"
+#include "tooling/program.h"
 #include "work/task_attempt.h"
 
 namespace once::engine {
@@ -18,13 +19,13 @@ std::vector<std::string> inherited_environment();
 std::string task_line(const TaskAttempt& assignment);
 
 // A private folder for one attempt, removed with all it holds by the destructor. A locked file in
-// it says that it has an owner. The worker and the guard hold the lock.
+// it says that it has an owner. The worker and the supervisor hold the lock.
 class AttemptFolder {
  public:
   // In $TMPDIR, else /tmp, with the task's line as a file in it.
   static Result<AttemptFolder> make(const TaskAttempt& assignment);
   // Removes the folders of this user there that no living process owns. A worker that was killed
-  // together with its guard leaves one.
+  // together with its supervisor leaves one.
   static void clear_abandoned();
   AttemptFolder(AttemptFolder&& other) noexcept;
   AttemptFolder& operator=(AttemptFolder&&) = delete;
@@ -32,11 +33,11 @@ class AttemptFolder {
 
   const std::string& path() const { return path_; }
   int lock() const { return lock_.get(); }  // the lock file, locked where the file system can
-  std::string task_file() const { return path_ + guard::kTaskFile; }
+  std::string task_file() const { return path_ + supervisor::kTaskFile; }
   std::string result_file() const {
-    return path_ + guard::kResultFile;
+    return path_ + supervisor::kResultFile;
   }  // made by the program, if at all
-  std::string socket_file() const { return path_ + guard::kSocketFile; }  // if there are steps
+  std::string socket_file() const { return path_ + supervisor::kSocketFile; }  // if there are steps
 
  private:
   AttemptFolder(std::string path, store::FileDescriptor lock)

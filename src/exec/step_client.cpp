@@ -60,9 +60,9 @@ StepExit StepClient::run() {
   const char* const socket = std::getenv("ONCE_SOCKET");
   if (socket == nullptr || *socket == '\0')
     return own_failure(
-        "a step belongs to a task, and ONCE_SOCKET is not set; nothing was run; use `once step` in "
-        "a "
-        "program that `once work` runs");
+        "a step belongs to a task, and ONCE_SOCKET is not set; nothing was run; only a program "
+        "that "
+        "a worker runs can run a step");
   Channel worker(step::connect_to(socket), core::kHighestMaxResult);
   Message begin{.kind = Kind::begin};
   begin.name = step_.name;
@@ -76,14 +76,13 @@ Result<void> StepClient::check() const {
     return Error{Code::invalid_input, std::move(why) + "; nothing was run"};
   };
   if (auto sound = core::check_step_name(step_.name); !sound) return sound.error();
-  if (step_.command.empty())
-    return refused("a step needs a command: once step NAME [options] -- CMD ARGS...");
+  if (step_.command.empty()) return refused("a step needs a command");
   if (step_.in_doubt == InDoubt::steps)
     return refused("a step that is cut off is retried, held or probed; `steps` is for queues");
   if (step_.in_doubt == InDoubt::probe && step_.probe.empty())
-    return refused("--in-doubt probe needs --probe CMD, which says whether the step happened");
+    return refused("the policy probe needs a probe, which says whether the step happened");
   if (step_.in_doubt && step_.in_doubt != InDoubt::probe && !step_.probe.empty())
-    return refused("--probe is for --in-doubt probe, not for " +
+    return refused("a probe is for the policy probe, not for " +
                    std::string(to_string(*step_.in_doubt)));
   return {};
 }

@@ -9,7 +9,7 @@
 
 #include "exec/step_channel.h"
 #include "exec/step_process.h"
-#include "once/step.h"
+#include "tooling/step.h"
 
 namespace once::engine {
 

@@ -146,7 +146,7 @@ void StepProcess::take_signals() {
       continue;
     }
     end_.stopped_by = signal->number;
-    // The guard, which leads the session, signals the whole group: the command has it already, and
+    // The supervisor, which leads the session, signals the whole group: the command has it already, and
     // might take a second one for impatience.
     if (!exited_ && signal->sender != ::getsid(0)) ::kill(pid_, signal->number);
   }

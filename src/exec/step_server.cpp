@@ -55,7 +55,8 @@ class StepServer::Conversation {
       const bool heard = channel_.send(reply);
       // Nobody was told to run it, so that nothing can have happened. Unrecorded it is in doubt.
       if (!heard && reply.kind == Kind::run)
-        static_cast<void>(steps_.fail(name_, "it was not started: its `once step` ended"));
+        static_cast<void>(
+            steps_.fail(name_, "it was not started: the process that asked for it ended"));
       if (!heard || (reply.kind != Kind::run && reply.kind != Kind::ask)) return;
       at_ = reply.kind;
     }

@@ -64,7 +64,7 @@ bool kill_marked(const Mark& mark) {
     if (process.state == 'Z' || !mark.is_on(process.pid)) continue;
     any = true;
     for (const Process& parent : all)
-      if (parent.pid == process.parent && parent.state == 'T' && parent.name == guard::kName)
+      if (parent.pid == process.parent && parent.state == 'T' && parent.name == supervisor::kName)
         ::kill(parent.pid, SIGCONT);
     kill_process(process.pid, [&] { return mark.is_on(process.pid); });
   }

@@ -1,5 +1,5 @@
-// Ends processes of a program that have lost their guard. A killed guard leaves them to whoever adopts
-// them, and a suspended guard ends nothing. They are known by the environment of their claim.
+// Ends processes of a program that have lost their supervisor. A killed supervisor leaves them to whoever adopts
+// them, and a suspended supervisor ends nothing. They are known by the environment of their claim.
 #pragma once
 
 #include <stop_token>
@@ -17,7 +17,7 @@ enum class Claims { earlier, up_to_this };
 
 // Kills what runs on this machine for such a claim, with the same $ONCE_STORE, and returns when nothing
 // of it is left. With Claims::earlier it returns too when the assignment is asked to stop. A suspended
-// guard of theirs is continued: it then sees that its worker is gone.
+// supervisor of theirs is continued: it then sees that its worker is gone.
 void end_strays(const TaskAttempt& assignment, const std::string& store, Claims which);
 
 }  // namespace once::engine

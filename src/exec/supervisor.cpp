@@ -1,4 +1,4 @@
-// The guard: a single-threaded process between a worker and one program at a time.
+// The supervisor: a single-threaded process between a worker and one program at a time.
 //
 //   idle     --job------->  running
 //   running  --stop order-->  stopping  --group empty, or grace over-->  ending  --> report, idle
@@ -6,7 +6,7 @@
 //   stopping --worker gone, worker silent too long------------------->  ending
 //
 // Ending is SIGKILL for the group and for every descendant until the kernel says that there is no
-// child left. As a subreaper the guard inherits descendants whose parents died, those that called
+// child left. As a subreaper the supervisor inherits descendants whose parents died, those that called
 // setsid() too. It holds the worker's lock until then, so that a free lock means nobody runs.
 #include <fcntl.h>
 #include <poll.h>
@@ -39,24 +39,24 @@
 namespace once::engine {
 namespace {
 
-using guard::Cause;
-using guard::Notice;
-using guard::Order;
+using supervisor::Cause;
+using supervisor::Notice;
+using supervisor::Order;
 // Does not run while the machine sleeps: the timer measures how long the worker was silent while it
 // could have spoken. What a sleep did to the lease, the worker's next renewal finds out.
 using SteadyClock = std::chrono::steady_clock;
 
 bool send_notice(const Notice& notice) {
-  return ::send(guard::kChannelFd, &notice, sizeof notice, MSG_NOSIGNAL) == sizeof notice;
+  return ::send(supervisor::kChannelFd, &notice, sizeof notice, MSG_NOSIGNAL) == sizeof notice;
 }
 
 // A job as it came: what to run and with what.
 class Received {
  public:
-  explicit Received(std::array<store::FileDescriptor, guard::passed_count> fds)
+  explicit Received(std::array<store::FileDescriptor, supervisor::passed_count> fds)
       : fds_(std::move(fds)) {
     struct stat about {};
-    const int file = fds_[guard::job_file].get();
+    const int file = fds_[supervisor::job_file].get();
     if (::fstat(file, &about) != 0 || about.st_size < static_cast<off_t>(sizeof job_)) return;
     bytes_.resize(static_cast<std::size_t>(about.st_size));
     if (::pread(file, bytes_.data(), bytes_.size(), 0) != about.st_size) return;
@@ -76,15 +76,15 @@ class Received {
   Duration grace() const { return Duration{job_.grace_ms}; }
 
   // In the forked child: becomes the program, or says why not.
-  [[noreturn]] void become_program(pid_t guard_pid) const {
+  [[noreturn]] void become_program(pid_t supervisor_pid) const {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != guard_pid) ::_exit(127);  // it died before that took effect
-    const store::FileDescriptor& presence = fds_[guard::lock];
-    if (::dup2(fds_[guard::input].get(), STDIN_FILENO) >= 0 &&
-        ::dup2(fds_[guard::output].get(), STDOUT_FILENO) >= 0 &&
-        ::dup2(fds_[guard::errors].get(), STDERR_FILENO) >= 0 &&
-        (!presence || ::dup2(presence.get(), guard::kProgramLockFd) >= 0)) {
+    if (::getppid() != supervisor_pid) ::_exit(127);  // it died before that took effect
+    const store::FileDescriptor& presence = fds_[supervisor::lock];
+    if (::dup2(fds_[supervisor::input].get(), STDIN_FILENO) >= 0 &&
+        ::dup2(fds_[supervisor::output].get(), STDOUT_FILENO) >= 0 &&
+        ::dup2(fds_[supervisor::errors].get(), STDERR_FILENO) >= 0 &&
+        (!presence || ::dup2(presence.get(), supervisor::kProgramLockFd) >= 0)) {
       sigset_t none;
       sigemptyset(&none);
       ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -96,26 +96,27 @@ class Received {
 
   // The program's own descriptors must not stay open here; the locks stay until all have ended.
   void leave_to_program() {
-    for (const auto passed : {guard::input, guard::output, guard::errors}) fds_[passed].reset();
+    for (const auto passed : {supervisor::input, supervisor::output, supervisor::errors})
+      fds_[passed].reset();
   }
 
   void give_up_locks() {
-    fds_[guard::folder].reset();
-    fds_[guard::lock].reset();
+    fds_[supervisor::folder].reset();
+    fds_[supervisor::lock].reset();
   }
 
   // As the worker would have done.
   void remove_files() const {
     if (folder_ == nullptr) return;
-    for (const char* name :
-         {guard::kTaskFile, guard::kResultFile, guard::kSocketFile, guard::kLockFile})
+    for (const char* name : {supervisor::kTaskFile, supervisor::kResultFile,
+                             supervisor::kSocketFile, supervisor::kLockFile})
       ::unlink((std::string(folder_) + name).c_str());
     ::rmdir(folder_);
   }
 
  private:
-  std::array<store::FileDescriptor, guard::passed_count> fds_;
-  guard::Job job_{};
+  std::array<store::FileDescriptor, supervisor::passed_count> fds_;
+  supervisor::Job job_{};
   std::vector<char> bytes_{};
   const char* path_ = nullptr;
   const char* folder_ = nullptr;
@@ -128,18 +129,18 @@ std::optional<Received> next_job() {
   for (;;) {
     Order order{};
     iovec bytes{&order, sizeof order};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * guard::passed_count)> control{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * supervisor::passed_count)> control{};
     msghdr message{};
     message.msg_iov = &bytes;
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    const ssize_t size = ::recvmsg(guard::kChannelFd, &message, MSG_CMSG_CLOEXEC);
+    const ssize_t size = ::recvmsg(supervisor::kChannelFd, &message, MSG_CMSG_CLOEXEC);
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return std::nullopt;
     const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
     if (order != Order::run || rights == nullptr) continue;
-    std::array<store::FileDescriptor, guard::passed_count> fds;
+    std::array<store::FileDescriptor, supervisor::passed_count> fds;
     for (std::size_t i = 0; i < (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof fd, sizeof fd);
@@ -168,10 +169,10 @@ class Watch {
 
  private:
   bool start() {
-    const pid_t guard_pid = ::getpid();
+    const pid_t supervisor_pid = ::getpid();
     errno = EBADMSG;
     program_ = job_.complete() ? ::fork() : -1;
-    if (program_ == 0) job_.become_program(guard_pid);
+    if (program_ == 0) job_.become_program(supervisor_pid);
     if (program_ < 0) {
       send_notice({Notice::Kind::not_started, errno, Cause::none});
       return false;
@@ -189,7 +190,7 @@ class Watch {
 
   void watch() {
     while (!time_to_end()) {
-      pollfd fds[] = {{guard::kChannelFd, POLLIN, 0}, {signals_, POLLIN, 0}};
+      pollfd fds[] = {{supervisor::kChannelFd, POLLIN, 0}, {signals_, POLLIN, 0}};
       ::poll(fds, 2, timeout());
       hear();
       clear_signals();
@@ -228,7 +229,7 @@ class Watch {
   void hear() {
     for (;;) {
       Order order{};
-      const ssize_t size = ::recv(guard::kChannelFd, &order, sizeof order, MSG_DONTWAIT);
+      const ssize_t size = ::recv(supervisor::kChannelFd, &order, sizeof order, MSG_DONTWAIT);
       if (size < 0 && errno == EINTR) continue;
       if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (size <= 0) {
@@ -309,18 +310,18 @@ class Watch {
 
 }  // namespace
 
-int run_guard(int, char**) {
+int run_supervisor(int, char**) {
   struct stat about {};
-  if (::fstat(guard::kChannelFd, &about) != 0 || !S_ISSOCK(about.st_mode)) {
-    std::fputs("once: --guard is for workers, not for people; nothing was run\n", stderr);
+  if (::fstat(supervisor::kChannelFd, &about) != 0 || !S_ISSOCK(about.st_mode)) {
+    std::fputs("once: --supervisor is for workers, not for people; nothing was run\n", stderr);
     return 2;
   }
-  // Whatever the worker leaked stays out of here, and the worker's end of another guard's channel
-  // above all: it would hide the worker's death from that guard.
-  ::closefrom(guard::kChannelFd + 1);
-  ::fcntl(guard::kChannelFd, F_SETFD, FD_CLOEXEC);
-  ::prctl(PR_SET_NAME, guard::kName);
-  // Every signal stays blocked: nobody but the worker ends a guard, short of SIGKILL.
+  // Whatever the worker leaked stays out of here, and the worker's end of another supervisor's channel
+  // above all: it would hide the worker's death from that supervisor.
+  ::closefrom(supervisor::kChannelFd + 1);
+  ::fcntl(supervisor::kChannelFd, F_SETFD, FD_CLOEXEC);
+  ::prctl(PR_SET_NAME, supervisor::kName);
+  // Every signal stays blocked: nobody but the worker ends a supervisor, short of SIGKILL.
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -330,7 +331,7 @@ int run_guard(int, char**) {
   const store::FileDescriptor signals(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return EXIT_FAILURE;
   // A worker that dies while its program ends may have heard so or not: what it can't remove any
-  // more goes with its guard. What it has removed is not there.
+  // more goes with its supervisor. What it has removed is not there.
   std::optional<Watch> last;
   while (auto job = next_job()) {
     last.emplace(std::move(*job), signals.get());

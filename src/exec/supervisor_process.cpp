@@ -1,4 +1,4 @@
-// Starts guards with posix_spawn (never fork: the worker has threads and a database open), talks to
+// Starts supervisors with posix_spawn (never fork: the worker has threads and a database open), talks to
 // them, and ends them.
 #include "exec/supervisor_process.h"
 
@@ -23,19 +23,19 @@
 namespace once::engine {
 namespace {
 
-constexpr int kFirstFreeFd = 10;  // above every number that a guard finds its descriptors at
+constexpr int kFirstFreeFd = 10;  // above every number that a supervisor finds its descriptors at
 
 Error cannot_start(const std::string& name, int error) {
   return Error{Code::failed,
-               "cannot start the guard '" + name + "': " + std::strerror(error) +
+               "cannot start the supervisor '" + name + "': " + std::strerror(error) +
                    "; no program was started; mend that and start the worker again",
                true};
 }
 
-// The guards of this process, and whether every other child of it is an orphan of a guard.
+// The supervisors of this process, and whether every other child of it is an orphan of a supervisor.
 class Family {
  public:
-  // False from the start if this process has children that it did not get from a guard, and for
+  // False from the start if this process has children that it did not get from a supervisor, and for
   // process 1, which gets the orphans of strangers.
   void adopt() {
     const std::lock_guard lock(mutex_);
@@ -46,17 +46,17 @@ class Family {
               ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
   }
 
-  // No guard is taken for an orphan between its start and its entry here.
+  // No supervisor is taken for an orphan between its start and its entry here.
   template <class Start>
   pid_t add(Start start) {
     const std::lock_guard lock(mutex_);
     const pid_t pid = start();
-    if (pid > 0) guards_.insert(pid);
+    if (pid > 0) supervisors_.insert(pid);
     return pid;
   }
-  void remove(pid_t guard) {
+  void remove(pid_t supervisor) {
     const std::lock_guard lock(mutex_);
-    guards_.erase(guard);
+    supervisors_.erase(supervisor);
   }
 
   // Kills the orphans that are there now and takes in those that have ended. True: there were some.
@@ -75,12 +75,12 @@ class Family {
 
  private:
   bool is_stranger(const Process& process) const {
-    return process.parent == ::getpid() && !guards_.contains(process.pid);
+    return process.parent == ::getpid() && !supervisors_.contains(process.pid);
   }
 
   std::mutex mutex_{};
-  std::set<pid_t> guards_{};  // under mutex_
-  bool adopts_ = false;       // under mutex_
+  std::set<pid_t> supervisors_{};  // under mutex_
+  bool adopts_ = false;            // under mutex_
 };
 
 Family& family() {
@@ -100,11 +100,11 @@ Result<SupervisorProcess> SupervisorProcess::start(int executable, const std::st
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), guard::kChannelFd);
-  for (int fd = 0; fd < guard::kChannelFd; ++fd)
+  posix_spawn_file_actions_adddup2(&actions, theirs.get(), supervisor::kChannelFd);
+  for (int fd = 0; fd < supervisor::kChannelFd; ++fd)
     posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
   // A session of its own: Ctrl-C at the terminal is the worker's. All signals blocked from the first
-  // instruction on: nothing but SIGKILL takes a guard before its program.
+  // instruction on: nothing but SIGKILL takes a supervisor before its program.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes,
@@ -115,7 +115,7 @@ Result<SupervisorProcess> SupervisorProcess::start(int executable, const std::st
   posix_spawnattr_setsigdefault(&attributes, &all);
   const std::string path = "/proc/self/fd/" + std::to_string(executable);
   const auto pointer = [](const std::string& text) { return const_cast<char*>(text.c_str()); };
-  const std::string mode = "--guard";
+  const std::string mode = "--supervisor";
   char* const arguments[] = {pointer(name), pointer(mode), nullptr};
   std::vector<char*> variables;
   for (const auto& variable : environment) variables.push_back(pointer(variable));
@@ -143,16 +143,14 @@ SupervisorProcess::~SupervisorProcess() {
   // Not only closed: a child that the application forked may hold a copy.
   ::shutdown(channel_.get(), SHUT_RDWR);
   channel_.reset();
-  keep_going();
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  await_end(0);
   family().remove(pid_);
 }
 
 bool SupervisorProcess::send_job(const std::vector<int>& descriptors) const {
-  guard::Order order = guard::Order::run;
+  supervisor::Order order = supervisor::Order::run;
   iovec bytes{&order, sizeof order};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * guard::passed_count)> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * supervisor::passed_count)> control{};
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
@@ -166,14 +164,14 @@ bool SupervisorProcess::send_job(const std::vector<int>& descriptors) const {
   return ::sendmsg(channel_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof order;
 }
 
-bool SupervisorProcess::send(guard::Order order) const {
+bool SupervisorProcess::send(supervisor::Order order) const {
   return ::send(channel_.get(), &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof order;
 }
 
 SupervisorProcess::Heard SupervisorProcess::hear() const {
-  guard::Notice notice;
+  supervisor::Notice notice;
   const ssize_t size = ::recv(channel_.get(), &notice, sizeof notice, MSG_DONTWAIT);
-  // A guard that died with words of ours unread resets the channel before its own last words are
+  // A supervisor that died with words of ours unread resets the channel before its own last words are
   // read; they come after.
   if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return {};
   if (size != sizeof notice) return {std::nullopt, true};
@@ -182,7 +180,22 @@ SupervisorProcess::Heard SupervisorProcess::hear() const {
 
 void SupervisorProcess::keep_going() const { ::kill(pid_, SIGCONT); }
 
-// While the guard is there, it adopts what is below it: nothing gets out of its tree.
+// Only a suspended supervisor gets SIGCONT. That signal also removes the SIGSTOP of a tracer that is about
+// to attach, such as LeakSanitizer at the supervisor's exit. The tracer would then wait for ever.
+void SupervisorProcess::await_end(int more) const {
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WSTOPPED | more) != 0) {
+      if (errno != EINTR) return;
+    } else if (info.si_code == CLD_STOPPED) {
+      keep_going();
+    } else {
+      return;
+    }
+  }
+}
+
+// While the supervisor is there, it adopts what is below it: nothing gets out of its tree.
 void SupervisorProcess::kill_all() const {
   ::kill(pid_, SIGSTOP);
   for (bool any = true; any;) {
@@ -197,14 +210,13 @@ void SupervisorProcess::kill_all() const {
   ::kill(pid_, SIGKILL);
 }
 
-// The program dies with its guard; this is for the rest. The guard is not waited for yet, so that
+// The program dies with its supervisor; this is for the rest. The supervisor is not waited for yet, so that
 // nobody else can have its process id, which is the session's.
 void SupervisorProcess::end_orphans() const {
-  // The channel closes before the kernel hands the guard's children on.
-  siginfo_t info{};
-  while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 &&
-         errno == EINTR) {
-  }
+  // A supervisor that could not be given its job may be alive. Without a channel it ends.
+  ::shutdown(channel_.get(), SHUT_RDWR);
+  // The channel closes before the kernel hands the supervisor's children on.
+  await_end(WNOWAIT);
   for (bool any = true; any;) {
     any = family().end_orphans();
     for (const Process& process : processes()) {
@@ -216,35 +228,35 @@ void SupervisorProcess::end_orphans() const {
   }
 }
 
-Result<std::unique_ptr<GuardPool>> GuardPool::open(const std::string& executable,
-                                                   std::vector<std::string> environment,
-                                                   bool adopts) {
+Result<std::unique_ptr<SupervisorPool>> SupervisorPool::open(const std::string& executable,
+                                                             std::vector<std::string> environment,
+                                                             bool adopts) {
   if (adopts) family().adopt();
   store::FileDescriptor file(::open(executable.c_str(), O_PATH | O_CLOEXEC));
   if (file && file.get() < kFirstFreeFd)
     file = store::FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
   if (!file) return cannot_start(executable, errno);
-  return std::unique_ptr<GuardPool>(
-      new GuardPool(std::move(file), executable, std::move(environment)));
+  return std::unique_ptr<SupervisorPool>(
+      new SupervisorPool(std::move(file), executable, std::move(environment)));
 }
 
-Result<SupervisorProcess> GuardPool::take() {
+Result<SupervisorProcess> SupervisorPool::take() {
   {
     const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
-      SupervisorProcess guard = std::move(idle_.back());
+      SupervisorProcess supervisor = std::move(idle_.back());
       idle_.pop_back();
-      guard.reused_ = true;
-      guard.keep_going();
-      return guard;
+      supervisor.reused_ = true;
+      supervisor.keep_going();
+      return supervisor;
     }
   }
   return SupervisorProcess::start(executable_.get(), name_, environment_);
 }
 
-void GuardPool::give_back(SupervisorProcess guard) {
+void SupervisorPool::give_back(SupervisorProcess supervisor) {
   const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(guard));
+  idle_.push_back(std::move(supervisor));
 }
 
 }  // namespace once::engine

@@ -1,19 +1,19 @@
-// What a worker and a guard say to each other over a SOCK_SEQPACKET pair, on which either side sees
+// What a worker and a supervisor say to each other over a SOCK_SEQPACKET pair, on which either side sees
 // the other's death as its end. Both sides are the same build: messages are plain memory.
 //
 //   worker: run (with a job and descriptors)         heartbeat ...   [stop]
-//   guard:                                    ready  [not_started]          ended
+//   supervisor:                                    ready  [not_started]          ended
 //
-// A guard runs one program at a time and waits for the next; starting one costs more than all of
+// A supervisor runs one program at a time and waits for the next; starting one costs more than all of
 // the rest.
 #pragma once
 
 #include <cstdint>
 
-namespace once::engine::guard {
+namespace once::engine::supervisor {
 
-inline constexpr char kName[] = "once-guard";  // of the process
-inline constexpr int kChannelFd = 3;           // where a guard finds its end of the pair
+inline constexpr char kName[] = "once-supervisor";  // of the process
+inline constexpr int kChannelFd = 3;                // where a supervisor finds its end of the pair
 // Where a program finds the worker's presence: above what scripts use by hand, below 256.
 inline constexpr int kProgramLockFd = 190;
 
@@ -23,7 +23,7 @@ inline constexpr char kResultFile[] = "/result";
 inline constexpr char kSocketFile[] = "/socket";
 inline constexpr char kLockFile[] = "/.lock";
 
-// Worker to guard: one byte each.
+// Worker to supervisor: one byte each.
 enum class Order : char {
   run = 'r',  // comes with the descriptors of Passed
   heartbeat = 'h',
@@ -43,7 +43,7 @@ struct Job {
   std::uint32_t variables{};
 };
 
-// Why the guard ended what it ended.
+// Why the supervisor ended what it ended.
 enum class Cause : std::int32_t {
   none,     // the program exited by itself
   stopped,  // it was asked to stop, and did
@@ -51,7 +51,7 @@ enum class Cause : std::int32_t {
   silent,   // the worker was silent for too long
 };
 
-// Guard to worker.
+// Supervisor to worker.
 struct Notice {
   enum class Kind : std::int32_t {
     ready,        // the next thing is the fork: from here on the program may have run
@@ -63,4 +63,4 @@ struct Notice {
   Cause cause{};
 };
 
-}  // namespace once::engine::guard
+}  // namespace once::engine::supervisor

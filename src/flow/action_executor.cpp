@@ -16,8 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kQueuesFor = 1s;
-constexpr int kTries = 64;
-const std::string kBy = "workflow";
+constexpr int kActionTries = 64;
+const std::string kRunnerName = "workflow";
 
 std::optional<core::TaskPolicy> policy_of(const core::FlowStep& step) {
   if (!step.retry && step.timeout <= Duration{0}) return std::nullopt;
@@ -34,7 +34,8 @@ Error held(const core::FlowStep& step, const Error& why) {
   return {.code = why.code, .message = "step '" + step.id + "' waits: " + why.message};
 }
 
-// Code::invalid_input: it can have no task, and never will. A task that nobody may begin needs no queue.
+// Makes the task of a step. Code::invalid_input means that the step can never have a task. If the
+// step was called off, its task must not start, so it needs no queue.
 Result<store::Append> task_of(const core::FlowDefinition& definition, const core::FlowStep& step,
                               const core::RunState& state, const std::vector<Queue>& queues,
                               bool called_off) {
@@ -53,7 +54,8 @@ Result<store::Append> task_of(const core::FlowDefinition& definition, const core
                           .reply = core::event_topic(state.workflow, core::FlowEvent::Kind::step),
                           .queue = queue ? *queue : step.queue,
                           .policy = policy_of(step)})};
-  // A slow runner that is about to start it finds that it is there, and nobody may begin it.
+  // A slow runner may append this task later. Then the log has the id already, with an expired
+  // task.
   if (called_off) task.lives = Duration{0};
   return task;
 }
@@ -65,18 +67,18 @@ core::FlowEvent no_task(const core::FlowStep& step, const core::RunState& state,
   return event;
 }
 
-// One order per round and step, whoever gives it.
+// Every runner makes the same nonce, so there is one order per round and step.
 core::Nonce nonce_of(const core::RunState& state, const core::RetryTask& retry,
                      const core::FlowStep& step) {
   return encoding::nonce_of(
       encoding::sha256(state.run + ".retried." + std::to_string(retry.round) + "." + step.id));
 }
 
-// A step that is to start, as far as gates are concerned; none: another kind of act.
+// A step start that must pass the start limits. nullopt for other actions.
 struct Start {
   std::size_t step{};
   bool task = false;
-  std::uint32_t round{};  // that has it run again; zero: for the first time
+  std::uint32_t round{};  // the round that retries it; zero for the first start
 };
 std::optional<Start> start_in(const core::FlowAction& action) {
   if (const auto* task = std::get_if<core::StartTask>(&action))
@@ -93,7 +95,7 @@ std::uint32_t rate_retries_of(const core::RunState& state, const core::FlowStep&
   return tried == state.rate_retries.end() ? 0 : tried->second.n;
 }
 
-// The steps whose outputs the acts look at.
+// The steps whose outputs the actions read.
 std::set<std::string> needed_by(const core::FlowDefinition& definition,
                                 const std::vector<core::FlowAction>& actions) {
   std::set<std::string> steps;
@@ -116,12 +118,12 @@ std::size_t most_kept(const core::FlowDefinition& definition) {
   return std::min(kEach, kTogether / std::max<std::size_t>(definition.steps.size(), 1));
 }
 
-// What goes to the log for one event.
+// The appends for one event.
 class ActionExecutor::Batch {
  public:
   struct Item {
-    const core::FlowStep* step{};          // whose task it is; null: an event
-    std::optional<core::FlowEvent> end{};  // the run's, as completed
+    const core::FlowStep* step{};          // the step whose task it is; null for an event
+    std::optional<core::FlowEvent> end{};  // the end of a completed run
   };
 
   void event(const core::FlowEvent& event, Duration delay = {}) {
@@ -137,11 +139,12 @@ class ActionExecutor::Batch {
   }
 
   std::vector<store::Append> items{};
-  std::vector<Item> meant{};         // beside items
+  std::vector<Item> meant{};         // one per element of `items`
   std::optional<Error> held_back{};  // something could not be started as yet
 };
 
-// What could not be started as yet keeps the event from being done with: it is handled again, later.
+// If a step could not start yet, perform() returns an error. Then the worker retries the event
+// later.
 Result<void> ActionExecutor::perform(const core::FlowDefinition& definition,
                                      const core::RunState& lean,
                                      std::vector<core::FlowAction> actions, bool gated) {
@@ -175,7 +178,7 @@ Result<void> ActionExecutor::follow_up(const core::FlowDefinition& definition,
   return {};
 }
 
-// What is held back leaves the list, and comes again with the event that stands for it here.
+// Removes the starts that the limits refuse from the list. Adds the event that will try them again.
 Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
     const core::FlowDefinition& definition, const core::RunState& state,
     std::vector<core::FlowAction> actions, Batch& batch) {
@@ -211,7 +214,7 @@ Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
   return passed;
 }
 
-// What cannot begin as yet takes nobody's place.
+// A step that cannot start yet must not use a permit of its rate.
 Result<void> ActionExecutor::hold_back(const core::FlowDefinition& definition,
                                        std::vector<core::FlowAction>& actions, Batch& batch) {
   std::vector<core::FlowAction> rest;
@@ -260,7 +263,7 @@ Result<void> ActionExecutor::append(const core::FlowDefinition& definition,
   return {};
 }
 
-// Which outputs a run has follows from its facts: an output that is large is only pointed at.
+// Makes the end of the run. A large output is stored as a value, and the event names its place.
 Result<void> ActionExecutor::end_run(const core::FlowDefinition& definition,
                                      const core::RunState& state, const core::EndRun& end,
                                      Batch& batch) {
@@ -284,8 +287,9 @@ Result<void> ActionExecutor::end_run(const core::FlowDefinition& definition,
   return {};
 }
 
-// The first to write an id is right, so a conflict says that another was faster. What the log will never
-// take, or a task's id that somebody else has given to something, ends the step, or the run.
+// The first entry under an id counts. So a conflict of two ends means that another writer was
+// faster. A step fails if the log refuses its task for good, or if its task's id has other content.
+// A run fails if the log refuses its end for good.
 Result<void> ActionExecutor::send(const core::RunState& state, Batch batch) {
   if (batch.items.empty()) return {};
   const auto answers = log_.append(std::move(batch.items), EventLog::Again::same);
@@ -296,7 +300,7 @@ Result<void> ActionExecutor::send(const core::RunState& state, Batch batch) {
     const bool never = !answers[i] && (answers[i].error().code == Code::too_large ||
                                        answers[i].error().code == Code::invalid_input);
     if (!answers[i] && (!never || (meant.step == nullptr && !meant.end))) return answers[i].error();
-    // Another end was first: what was put away for this one is nobody's.
+    // Another end was first. The output that was stored for this end is not used and ages.
     if (meant.end && taken && meant.end->value_place)
       if (auto settled = book_.settle_value(meant.end->value_place->key); !settled) return settled;
     if (meant.end && never) {
@@ -316,8 +320,8 @@ Result<void> ActionExecutor::send(const core::RunState& state, Batch batch) {
   return send(state, std::move(ends));
 }
 
-// The step can have no task, unless it has: what it is given may have changed since, with an error that
-// it looks at, or a queue that came.
+// Ends a step that can have no task, unless it has one. Another runner may have appended the task,
+// because the step's input or the queues have changed since.
 Result<void> ActionExecutor::refuse(const core::FlowStep& step, const core::RunState& state,
                                     const std::string& why, Batch& batch) {
   const auto entry = store_.find(core::step_id(state.run, step.id));
@@ -327,8 +331,8 @@ Result<void> ActionExecutor::refuse(const core::FlowStep& step, const core::RunS
   return {};
 }
 
-// Once cancelled, completed or forgotten its task never says anything again; a queue that is missing may
-// come back, and until then the event is handled again and again.
+// Orders a dead task to run again. If the task is cancelled, completed or expired, it never replies
+// again, and the step fails. If its queue is missing, the event is retried until the queue is back.
 Result<void> ActionExecutor::retry(const core::FlowDefinition& definition,
                                    const core::RunState& state, const core::RetryTask& action) {
   const core::FlowStep& step = definition.steps[action.step];
@@ -349,20 +353,20 @@ Result<void> ActionExecutor::retry(const core::FlowDefinition& definition,
                  .message = "no queue has task '" + id + "', which is to run again",
                  .retryable = true};
   const core::Record& record = task->found->row.stored->record;
-  if (record.state != State::dead) return {};  // it runs, or has just ended in another way
+  if (record.state != State::dead) return {};  // the task runs, or has just ended otherwise
   const Queue& queue = *task->found->queue;
   const store::Wake wake{.sequence = task->found->row.entry.sequence,
                          .order = core::Order{.kind = core::Order::Kind::retry,
                                               .nonce = nonce_of(state, action, step),
                                               .claims = record.claims,
                                               .at = store_.wall(),
-                                              .by = kBy,
+                                              .by = kRunnerName,
                                               .why = "run " + state.run + " was retried"}};
   if (auto woken = store_.wake(queue.name, std::span(&wake, 1)); !woken) return woken;
   auto row = row_at(store_, wake.sequence, queue);
   if (!row) return row.error();
   if (*row && has_order(**row, wake.order->nonce, store_.now())) return {};
-  // One that was meant for an earlier try is in its place until a worker has looked at it.
+  // An order for an earlier try blocks this one until a worker has received it.
   return Error{.code = Code::store_unavailable,
                .message = "step '" + step.id + "' has another order, which is carried out first",
                .retryable = true};
@@ -374,7 +378,8 @@ Result<void> ActionExecutor::call_off_timer(const core::FlowEvent& timer,
   const auto entry = store_.find(id);
   if (!entry) return entry.error();
   if (!*entry) {
-    // A slow runner that is about to arm it finds that it is there, and over.
+    // A slow runner may append this timer later. Then the log has the id already, with an expired
+    // one.
     store::Append item = EventLog::entry_of(timer);
     item.lives = Duration{0};
     const auto appended = log_.append(std::move(item), EventLog::Again::same);
@@ -405,17 +410,18 @@ Result<void> ActionExecutor::call_off(const std::string& id, const core::RunStat
   return {};
 }
 
-// A worker, or a person, may come to it between the look and the write: then it is looked at again.
+// If a worker or a person changes the record between the read and the write, it is read again.
 Result<void> ActionExecutor::call_off(const store::Entry& entry, const Queue& queue,
                                       const std::string& why) {
-  for (int tries = 0; tries < kTries; ++tries) {
+  for (int tries = 0; tries < kActionTries; ++tries) {
     auto row = row_of(store_, entry, queue);
     if (!row) return row.error();
     if (!*row) return {};
     const bool dead = (*row)->stored && (*row)->stored->record.state == State::dead;
     if ((*row)->stored && !dead && core::over((*row)->stored->record.state)) return {};
-    auto written = dead && !(*row)->order ? drop(store_, scheduler_, queue, **row, kBy, why)
-                                          : cancel(store_, scheduler_, queue, **row, kBy, why);
+    auto written = dead && !(*row)->order
+                       ? drop(store_, scheduler_, queue, **row, kRunnerName, why)
+                       : cancel(store_, scheduler_, queue, **row, kRunnerName, why);
     if (written && written->decision.verdict != core::Verdict::wrong_state) return {};
     if (!written && (written.error().code != Code::wrong_state || !written.error().retryable))
       return written.error();
@@ -425,8 +431,8 @@ Result<void> ActionExecutor::call_off(const store::Entry& entry, const Queue& qu
                .retryable = true};
 }
 
-// Events that would have tried a start again are waited for by nobody; of a run that may be retried the
-// one that waits for max_runs is.
+// Cancels the events that would try a refused start again. If the run may be retried, the event
+// that waits for max_runs stays.
 Result<void> ActionExecutor::finish(const core::FlowDefinition& definition,
                                     const core::RunState& state) {
   using Kind = core::FlowEvent::Kind;
@@ -444,7 +450,7 @@ Result<void> ActionExecutor::finish(const core::FlowDefinition& definition,
   return gates_.leave(definition, state.run);
 }
 
-// One that takes its topic may have come since they were read.
+// Reads the queues again if no remembered queue takes the step's topic.
 Result<ActionExecutor::Queues> ActionExecutor::queues_for(const core::FlowStep& step) {
   auto known = queues();
   return known && !queue_of(step, *known) ? queues(Look::anew) : std::move(known);

@@ -1,7 +1,12 @@
-// Does what an event of a run is to cause. Each act can be done twice, by this runner or another:
-// appends are under fixed ids, an order has a fixed nonce, a task that is cancelled stays so. In this
-// order: gates (a start that one refuses becomes an event that tries again), appends as one batch,
-// orders and cancellations, and last what is to be free once the run is over.
+// Performs the actions that core::plan() returns for an event. Each action can be performed twice,
+// by this runner or another: appends have fixed ids, an order has a fixed nonce, and a cancelled
+// task stays cancelled. The order is:
+//
+//   1. the start limits (start_limits.h, called gates here); a start that they refuse becomes a
+//      later event that tries again
+//   2. all appends, as one batch: tasks of steps, timers, ends of steps and of the run
+//   3. orders and cancellations
+//   4. after the end of the run: its place among max_runs becomes free
 #pragma once
 
 #include <mutex>
@@ -14,7 +19,7 @@
 
 namespace once::engine {
 
-// Bytes of an output that are kept with the facts; a larger one lies elsewhere.
+// The largest output that is kept in the run's value. A larger output is a value of its own.
 std::size_t most_kept(const core::FlowDefinition& definition);
 
 class ActionExecutor {
@@ -26,7 +31,8 @@ class ActionExecutor {
         log_(log),
         gates_(store, scheduler, book) {}
 
-  // `gated`: what starts passes the gates; what a timer ends began long ago. Any thread.
+  // With `gated`, starts must pass the start limits. The event of a timer is not gated, because its
+  // step started long ago. Any thread may call it.
   Result<void> perform(const core::FlowDefinition& definition, const core::RunState& state,
                        std::vector<core::FlowAction> actions, bool gated);
 
@@ -38,7 +44,7 @@ class ActionExecutor {
                                                    const core::RunState& state,
                                                    std::vector<core::FlowAction> actions,
                                                    Batch& batch);
-  // Steps without a queue leave the list.
+  // Removes the starts of steps whose queue does not exist yet from the list.
   Result<void> hold_back(const core::FlowDefinition& definition,
                          std::vector<core::FlowAction>& actions, Batch& batch);
   Result<void> append(const core::FlowDefinition& definition, const core::RunState& state,
@@ -54,11 +60,11 @@ class ActionExecutor {
   Result<void> retry(const core::FlowDefinition& definition, const core::RunState& state,
                      const core::RetryTask& action);
   Result<void> call_off_timer(const core::FlowEvent& timer, const core::RunState& state);
-  // Where the log has an entry of that id, it is not to be run (any more).
+  // If the log has a task of that id, cancels it.
   Result<void> call_off(const std::string& id, const core::RunState& state);
   Result<void> call_off(const store::Entry& entry, const Queue& queue, const std::string& why);
   enum class Look { remembered, anew };
-  Result<Queues> queues(Look look = Look::remembered);  // as of a moment ago
+  Result<Queues> queues(Look look = Look::remembered);  // `remembered`: up to a second old
   Result<Queues> queues_for(const core::FlowStep& step);
 
   store::Store& store_;

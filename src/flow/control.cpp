@@ -16,11 +16,11 @@
 namespace once::engine {
 namespace {
 
-using Kind = core::FlowEvent::Kind;
+using EventKind = core::FlowEvent::Kind;
 
 constexpr std::size_t kMostSignal = 64 << 10;  // it is kept with the run's facts
 
-constexpr const char* kBy = "Once-By";
+constexpr const char* kByHeader = "Once-By";
 constexpr const char* kWhy = "Once-Why";
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
@@ -125,8 +125,8 @@ Result<FlowControl::Known> FlowControl::find(std::string_view run, Outputs outpu
   if (!known) return known;
   core::RunState& state = known->run.state;
   if (!core::failed(state)) return known;
-  const auto retried =
-      log_.find(core::event_id(core::event_in(state, Kind::retried, core::round_of(state) + 1)));
+  const auto retried = log_.find(
+      core::event_id(core::event_in(state, EventKind::retried, core::round_of(state) + 1)));
   if (!retried) return retried.error();
   if (*retried) core::fold(state, **retried);
   return known;
@@ -158,13 +158,14 @@ By FlowControl::said_in(const std::map<std::string, std::string>& headers) {
     const auto found = headers.find(name);
     return found == headers.end() ? std::string() : found->second;
   };
-  return {.who = text(kBy), .why = text(kWhy)};
+  return {.who = text(kByHeader), .why = text(kWhy)};
 }
 
 Error FlowControl::no_run(std::string_view run) {
   return {.code = Code::not_found,
-          .message = "there is no run " + quoted(run) +
-                     ", or it is over and forgotten; 'once flow runs' shows those that are there"};
+          .message = "there is no run " + quoted(run) + ", or it is over and forgotten",
+          .reason = Reason::no_run,
+          .facts = {{"run", std::string(run)}}};
 }
 
 // The facts outlive the log. Version 0.1 gave each signal an entry of its own: the first one counts.
@@ -194,7 +195,7 @@ Result<std::optional<FlowControl::First>> FlowControl::first_signal(const core::
 
 Result<void> FlowControl::came_in_time(const core::RunState& state, core::Sequence sequence) {
   const auto end =
-      log_.find(core::event_id(core::event_in(state, Kind::ended, core::round_of(state))));
+      log_.find(core::event_id(core::event_in(state, EventKind::ended, core::round_of(state))));
   if (!end) return end.error();
   if (!*end || (*end)->sequence > sequence) return {};
   return Error{.code = Code::wrong_state,
@@ -203,6 +204,31 @@ Result<void> FlowControl::came_in_time(const core::RunState& state, core::Sequen
                           std::to_string((*end)->sequence.value) +
                           ") before this came: it is in the log as #" +
                           std::to_string(sequence.value) + ", and the run does not go on"};
+}
+
+// Runners may be behind the log: it has the last word about a step that still seems to wait.
+Result<std::string> FlowControl::why_too_late(const Known& known, std::string_view signal,
+                                              std::optional<core::Sequence> before) {
+  const core::RunState& state = known.run.state;
+  const auto standing = core::stand(*known.definition, state, encoding::judge());
+  std::string why;
+  for (std::size_t i = 0; i < known.definition->steps.size(); ++i) {
+    const core::FlowStep& step = known.definition->steps[i];
+    if (step.kind != core::FlowStep::Kind::signal || step.signal != signal) continue;
+    core::StepStanding its = standing.steps[i];
+    if (its.status == StepStatus::pending) return std::string();
+    if (its.status == StepStatus::active) {
+      core::FlowEvent ends = core::event_in(state, EventKind::step, its.n);
+      ends.step = step.id;
+      const auto ended = log_.find(core::event_id(ends));
+      if (!ended) return ended.error();
+      if (!*ended || (before && (*ended)->sequence > *before)) return std::string();
+      its.why = (*ended)->error;
+    }
+    why += (why.empty() ? "step " : "; step ") + quoted(step.id) + ": " +
+           (its.why.empty() ? "it is over" : its.why);
+  }
+  return why;
 }
 
 Result<SignalResult> FlowControl::signal(std::string_view run, std::string_view name,
@@ -216,7 +242,7 @@ Result<SignalResult> FlowControl::signal(std::string_view run, std::string_view 
                    "workflow " + quoted(state.workflow) + " waits for no signal " + quoted(name) +
                        "; it waits for: " +
                        list_of(*known->definition, [](const auto& step) { return step.signal; }));
-  core::FlowEvent event = core::event_in(state, Kind::signal, 0);
+  core::FlowEvent event = core::event_in(state, EventKind::signal, 0);
   event.signal = name;
   event.signal_id = id;
   event.by_name = true;
@@ -239,8 +265,13 @@ Result<SignalResult> FlowControl::signal(std::string_view run, std::string_view 
   const bool mine = *first && (*first)->event.signal_id == id;
   if (end != nullptr && !mine) return is_over(run, *end);
   if (*first) return told_first(event, (*first)->event, (*first)->by);
+  const std::string nobody_waits =
+      "no step of run " + quoted(run) + " waits for signal " + quoted(name) + " any more (";
+  auto too_late = why_too_late(*known, name, {});
+  if (!too_late) return too_late.error();
+  if (!too_late->empty()) return refused(Code::wrong_state, nobody_waits + *too_late + ")");
   auto item = EventLog::entry_of(event);
-  item.headers = {{kBy, by.who}};
+  item.headers = {{kByHeader, by.who}};
   auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();
   if (appended->verdict != core::AppendVerdict::accepted) {
@@ -251,6 +282,13 @@ Result<SignalResult> FlowControl::signal(std::string_view run, std::string_view 
                                           ", which is forgotten by now");
   }
   if (auto ok = came_in_time(state, appended->sequence); !ok) return ok.error();
+  too_late = why_too_late(*known, name, appended->sequence);
+  if (!too_late) return too_late.error();
+  if (!too_late->empty())
+    return Error{.code = Code::wrong_state,
+                 .message = nobody_waits + *too_late +
+                            "): it came at the same moment, is in the log as #" +
+                            std::to_string(appended->sequence.value) + ", and changes nothing"};
   return SignalResult{.counts = true,
                       .receipt = {.id = core::event_id(event),
                                   .sequence = appended->sequence.value,
@@ -280,7 +318,8 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
       core::stand(definition, state, encoding::judge()).steps[*index];
   const auto said = book_.with_outputs(state, {std::string(step)});
   if (!said) return said.error();
-  core::FlowEvent event = core::event_in(state, Kind::step, std::max<std::uint32_t>(standing.n, 1));
+  core::FlowEvent event =
+      core::event_in(state, EventKind::step, std::max<std::uint32_t>(standing.n, 1));
   event.step = step;
   if (const auto last = core::counted_fact(*said, step); last.fact != nullptr) {
     event.outcome = last.fact->outcome;
@@ -331,7 +370,7 @@ Result<void> FlowControl::cancel(std::string_view run, const By& by) {
     if (end->outcome == core::RunOutcome::completed) return is_over(run, *end);
     ++round;
   }
-  core::FlowEvent event = core::event_in(state, Kind::ended, round);
+  core::FlowEvent event = core::event_in(state, EventKind::ended, round);
   event.run_outcome = core::RunOutcome::cancelled;
   event.error = "cancelled by " + said_by(by);
   auto appended = log_.append(EventLog::entry_of(event));
@@ -357,8 +396,9 @@ Result<void> FlowControl::can_run_again(const core::FlowDefinition& definition,
     return Error{.code = Code::wrong_state,
                  .message = "run " + quoted(state.run) + " cannot be retried: step " +
                             quoted(step) + " cannot run again: " + task->why_never +
-                            "; nothing was changed. Close the run with 'once flow cancel " +
-                            state.run + "', and start another with --unique"};
+                            "; nothing was changed. Close the run and start another",
+                 .reason = Reason::step_cannot_repeat,
+                 .facts = {{"run", state.run}, {"step", step}}};
   }
   return {};
 }
@@ -371,10 +411,10 @@ Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const 
   auto voided = core::retry_of(*known->definition, state, encoding::judge());
   if (!voided) return voided.error();
   if (auto ok = can_run_again(*known->definition, state, *voided); !ok) return ok.error();
-  core::FlowEvent event = core::event_in(state, Kind::retried, core::round_of(state) + 1);
+  core::FlowEvent event = core::event_in(state, EventKind::retried, core::round_of(state) + 1);
   event.voided = std::move(*voided);
   store::Append item = EventLog::entry_of(event);
-  item.headers = {{kBy, by.who}, {kWhy, by.why}};
+  item.headers = {{kByHeader, by.who}, {kWhy, by.why}};
   auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();
   if (appended->verdict == core::AppendVerdict::conflict)

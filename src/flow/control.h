@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,10 @@ class FlowControl {
                                             const core::FlowEvent& mine);
   // Code::wrong_state: the run ended before that entry came.
   Result<void> came_in_time(const core::RunState& state, core::Sequence sequence);
+  // Why a signal of that name changes nothing; empty: a step waits for it, or will. `before`: at that
+  // entry of the log; none: now.
+  Result<std::string> why_too_late(const Known& known, std::string_view signal,
+                                   std::optional<core::Sequence> before);
   // Code::wrong_state: the task of one of these steps can never run again.
   Result<void> can_run_again(const core::FlowDefinition& definition, const core::RunState& state,
                              const std::map<std::string, std::uint32_t>& steps);

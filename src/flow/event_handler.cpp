@@ -7,9 +7,9 @@
 namespace once::engine {
 namespace {
 
-using Kind = core::FlowEvent::Kind;
+using EventKind = core::FlowEvent::Kind;
 
-constexpr int kTries = 64;  // to write over what was read
+constexpr int kEventTries = 64;  // of reading, folding and replacing the run's value
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Result<void> EventHandler::take(core::FlowEvent event) {
   bool placed = false;
   std::optional<KnownRun> known = book_.recall(event.run);
   bool recalled = known.has_value();
-  for (int tries = 0; tries < kTries; ++tries) {
+  for (int tries = 0; tries < kEventTries; ++tries) {
     if (!known) {
       auto found = find(event);
       if (!found) return found.error();
@@ -39,8 +39,8 @@ Result<void> EventHandler::take(core::FlowEvent event) {
     core::RunState& state = known->state;
     auto definition = book_.definition(event.workflow, state.version);
     if (!definition) return definition.error();
-    // Anybody may send any signal: only those that are waited for are kept.
-    if (event.kind == Kind::signal && !core::awaits(**definition, event.signal)) return {};
+    // Any caller may send any signal. Only signals that a step waits for become facts.
+    if (event.kind == EventKind::signal && !core::awaits(**definition, event.signal)) return {};
     if (!placed)
       if (auto done = place_value(**definition, event); !done) return done;
     placed = true;
@@ -52,7 +52,7 @@ Result<void> EventHandler::take(core::FlowEvent event) {
         recalled = false;
         continue;
       }
-    } else if (recalled) {  // what is recalled may be behind, and nothing has shown that it is not
+    } else if (recalled) {  // the remembered value may be outdated: read the run's value
       known.reset();
       recalled = false;
       continue;
@@ -66,7 +66,7 @@ Result<void> EventHandler::take(core::FlowEvent event) {
 }
 
 Result<std::optional<KnownRun>> EventHandler::find(const core::FlowEvent& event) {
-  if (event.kind != Kind::started) return find_run(book_, log_, event.run);
+  if (event.kind != EventKind::started) return find_run(book_, log_, event.run);
   auto known = book_.run(event.run);
   if (!known || *known) return known;
   KnownRun begun;
@@ -74,10 +74,11 @@ Result<std::optional<KnownRun>> EventHandler::find(const core::FlowEvent& event)
   return std::optional(std::move(begun));
 }
 
-// Who handled its end may have died over it. Where the log has lost the start, too, nobody knows the key
-// by the run; the starter finds it by the key.
+// The runner that handled the end may have died before it settled the key. If the log has lost
+// `started` too, the run does not lead to its key. Then FlowStarter::settle_forgotten() settles the
+// key at its next start.
 Result<void> EventHandler::end_forgotten(const core::FlowEvent& event) {
-  if (event.kind != Kind::ended) return {};
+  if (event.kind != EventKind::ended) return {};
   auto started = log_.find(event.run + ".started");
   if (!started) return started.error();
   if (!*started) return {};
@@ -88,11 +89,11 @@ Result<void> EventHandler::end_forgotten(const core::FlowEvent& event) {
 
 Result<void> EventHandler::place_value(const core::FlowDefinition& definition,
                                        core::FlowEvent& event) {
-  if (event.kind == Kind::ended) {  // it was put away where it stays
+  if (event.kind == EventKind::ended) {  // ActionExecutor has stored the run's output already
     event.value_place.reset();
     return {};
   }
-  if (event.kind != Kind::step || event.outcome != core::StepOutcome::completed) return {};
+  if (event.kind != EventKind::step || event.outcome != core::StepOutcome::completed) return {};
   if (event.value_place) {
     const core::FlowPlace& place = *event.value_place;
     const store::Address at{
@@ -117,21 +118,42 @@ Result<void> EventHandler::place_value(const core::FlowDefinition& definition,
                          std::exchange(event.value, {}));
 }
 
+Result<std::optional<core::FlowEvent>> EventHandler::awaited_signal(
+    const core::FlowDefinition& definition, const core::RunState& state,
+    const core::FlowEvent& timer) {
+  const auto index = core::index_of(definition, timer.step);
+  if (!index || definition.steps[*index].kind != core::FlowStep::Kind::signal ||
+      state.signals.contains(definition.steps[*index].signal))
+    return std::optional<core::FlowEvent>{};
+  core::FlowEvent signal = core::event_in(state, EventKind::signal, 0);
+  signal.signal = definition.steps[*index].signal;
+  signal.by_name = true;
+  return log_.find(core::event_id(signal));
+}
+
 Result<void> EventHandler::act(const core::FlowDefinition& definition, const core::RunState& state,
                                const core::FlowEvent& event) {
-  if (event.kind == Kind::retried)
+  if (event.kind == EventKind::retried)
     if (auto settled = book_.settle_key(state); !settled) return settled;
-  // What was put away ages from the end on, or from when it came after that. By the facts as they are
-  // kept: filled in, they do not tell any more which output lies elsewhere.
-  if ((event.kind == Kind::ended || event.elsewhere) && core::over_for_good(state))
+  // From the end of the run on, its large outputs age. An output that arrives after the end ages
+  // from then on. This needs `state` without the large outputs, because only then it says which are
+  // large.
+  if ((event.kind == EventKind::ended || event.elsewhere) && core::over_for_good(state))
     if (auto settled = book_.settle_values(state); !settled) return settled;
+  if (event.kind == EventKind::timer) {
+    // The sender of a signal that is in the log was told that it counts. So the signal is handled
+    // before the timer, even if its own event comes later.
+    auto signal = awaited_signal(definition, state, event);
+    if (!signal) return signal.error();
+    if (*signal) return take(std::move(**signal));
+  }
   auto judged = book_.with_judged_outputs(definition, state);
   if (!judged) return judged.error();
   auto done =
       acts_.perform(definition, *judged, core::plan(definition, *judged, event, encoding::judge()),
-                    event.kind != Kind::timer);
-  // Also an end that a later round has overtaken: who handled it may have died over it.
-  if (done && event.kind == Kind::ended) done = book_.settle_key(state);
+                    event.kind != EventKind::timer);
+  // Also for the end of an earlier round: the runner that handled it may have died before this.
+  if (done && event.kind == EventKind::ended) done = book_.settle_key(state);
   return done;
 }
 

@@ -9,14 +9,15 @@
 namespace once::engine {
 namespace {
 
-constexpr std::size_t kBatch = 1024;
+constexpr std::size_t kEventBatch = 1024;
 
 }  // namespace
 
 EventLog::EventLog(store::Store& store, Scheduler& scheduler)
-    : store_(store), scheduler_(scheduler), combiner_(scheduler, kBatch, [this](const auto& items) {
-        return append_known(store_, items);
-      }) {}
+    : store_(store),
+      scheduler_(scheduler),
+      combiner_(scheduler, kEventBatch,
+                [this](const auto& items) { return append_known(store_, items); }) {}
 
 store::Append EventLog::entry_of(const core::FlowEvent& event, Duration delay) {
   return {.id = core::event_id(event),
@@ -82,7 +83,7 @@ Result<bool> EventLog::handled(std::string_view id) {
   if (!*entry) return true;
   auto row = row_at(store_, (*entry)->sequence, {.name = std::string(core::kFlowQueue)});
   if (!row) return row.error();
-  if (!*row) return !(*entry)->body;  // what is done with loses its body before its record
+  if (!*row) return !(*entry)->body;  // retention removes the body before the record
   return (*row)->stored && core::settled((*row)->stored->record.state);
 }
 

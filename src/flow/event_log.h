@@ -1,5 +1,5 @@
-// Writes what happens to runs, and their tasks, to the log. Both may be written twice, by the same
-// runner or by two: an id is one entry, and the first that wrote it is right.
+// Appends the events of runs and the tasks of steps to the log. The same runner or two runners may
+// append one of them twice. An id has one entry, and the first one counts.
 #pragma once
 
 #include <string_view>
@@ -18,21 +18,23 @@ class EventLog {
   // The entry of an event, `delay` after the append.
   static store::Append entry_of(const core::FlowEvent& event, Duration delay = {});
 
-  // Whether there can be such an entry. Code::invalid_input: its body is nested too deeply.
+  // Checks whether the event can be an entry. Code::invalid_input: its body is nested too deeply.
   static Result<void> check(const core::FlowEvent& event);
 
-  // What it is when the log has it already: somebody's second word, which is counted as a duplicate, or
-  // the same, of what follows from the facts and any runner may write.
+  // What an append means if the log has the same entry already. `duplicate`: a caller said it
+  // twice, and the log counts a duplicate. `same`: it follows from the facts, so several runners
+  // may append it, and the log counts nothing.
   enum class Again { duplicate, same };
-  // One answer per item, in order; digest and nonce are made here. A conflict is an answer: the id has
-  // other content, and stays as it is. What many threads append at once is one batch. Any thread.
+  // Returns one answer per item, in order. Makes digest and nonce. A conflict is an answer: the id
+  // has other content, which does not change. A Combiner joins the appends of many threads. Any
+  // thread may call it.
   std::vector<Result<store::Appended>> append(std::vector<store::Append> items,
                                               Again again = Again::duplicate);
   Result<store::Appended> append(store::Append item, Again again = Again::duplicate);
 
-  // The event that is in the log under that id; none: there is none, or its body is retired.
+  // The event in the log under that id. nullopt if there is none, or if its body is retired.
   Result<std::optional<core::FlowEvent>> find(std::string_view id);
-  // Whether the event of that id is done with, or forgotten.
+  // Whether a runner has handled the event of that id, or the event has expired.
   Result<bool> handled(std::string_view id);
 
  private:

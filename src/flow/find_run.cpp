@@ -9,7 +9,8 @@ Result<std::optional<KnownRun>> find_run(RunStore& book, EventLog& log, std::str
   auto started = log.find(id);
   if (!started) return started.error();
   if (!*started) return std::optional<KnownRun>{};
-  // Its record is made before that event is done with: where that is, it is there now, or forgotten.
+  // The run's value is written before `started` is handled. So if it is handled, the value is there
+  // now, or has expired.
   auto handled = log.handled(id);
   if (!handled) return handled.error();
   if (*handled) return book.run(run);

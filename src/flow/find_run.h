@@ -1,4 +1,4 @@
-// The facts of a run, also before a runner has made its record.
+// The facts of a run, even before its value is written.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace once::engine {
 
-// None: there is no such run, or it is forgotten.
+// Returns nullopt if there is no such run, or if it has expired.
 Result<std::optional<KnownRun>> find_run(RunStore& book, EventLog& log, std::string_view run);
 
 }  // namespace once::engine

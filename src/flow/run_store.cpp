@@ -17,44 +17,52 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBatch = 1024;
-constexpr std::size_t kPage = 100;
-constexpr std::size_t kLargePage = 20'000;  // a store may have to read all for each
+constexpr std::size_t kRunBatch = 1024;
 constexpr auto kNewestFor = 1s;
-// The mark of a definition that was removed.
-constexpr std::string_view kRemoved = "removed";
-constexpr int kTries = 64;  // to write over what was read
+constexpr std::string_view kRemoved = "{\"removed\":";  // what a removed definition begins with
+constexpr int kSwapTries = 64;                          // of reading a value and replacing it
+constexpr int kWrites = 3;                              // of one value whose answers are lost
 constexpr std::size_t kRunsRemembered = 4096;
-constexpr std::size_t kMostRemembered = 4 << 10;  // bytes of one
+constexpr std::size_t kMostRemembered = 4 << 10;  // largest value that is remembered, in bytes
 
-std::vector<Queue> own_queues() {
-  std::vector<Queue> all;
-  // Whatever is done for an event can be done twice: it may be claimed ahead, and tried for ever.
-  all.push_back({.name = std::string(core::kFlowQueue),
-                 .topic = "$once.flow.>",
-                 .lease = 30s,
-                 .attempts = 1'000'000,
-                 .backoff = {200ms, 1s, 5s, 30s},
-                 .in_doubt = InDoubt::retry,
-                 .window = 64});
-  for (const std::string_view name :
-       {core::kFlowsLedger, core::kRunsLedger, core::kKeysLedger, core::kValuesLedger})
-    all.push_back({.name = std::string(name), .ledger = true});
-  return all;
+// The queue of events. Every action for an event can be performed twice. So events may be claimed
+// ahead and retried without limit.
+Queue queue_of_events() {
+  return {.name = std::string(core::kFlowQueue),
+          .topic = "$once.flow.>",
+          .lease = 30s,
+          .attempts = 1'000'000,
+          .backoff = {200ms, 1s, 5s, 30s},
+          .in_doubt = InDoubt::retry,
+          .window = 64};
 }
 
-// A person may have set the rest.
+// Whether the queue has the fields that Once needs. A person may have changed the other fields.
 bool serves(const Queue& existing, const Queue& wanted) {
   return existing.topic == wanted.topic && existing.key == wanted.key && !existing.from &&
          existing.stream.empty() && existing.ledger == wanted.ledger;
 }
 
-store::Address at(std::string_view ledger, std::string key) {
-  return {.queue = std::string(ledger), .key = std::move(key)};
+store::Key definition_key(std::string_view name, std::uint32_t version) {
+  std::string digits = std::to_string(version);
+  digits.insert(0, 10 - digits.size(), '0');
+  return {"flow", std::string(name), std::move(digits)};
 }
+std::string named(const store::Key& definition) {
+  return "the definition of '" + definition[1] + "@" + definition[2] + "'";
+}
+store::Key run_key(std::string_view run) { return {"run", std::string(run)}; }
+store::Key start_key(std::string_view workflow, std::string_view key) {
+  return {"key", std::string(workflow), std::string(key)};
+}
+store::Key kept_value(std::string key) { return {"value", std::move(key)}; }
+store::Key note_key(std::string_view name) { return {"note", std::string(name)}; }
 
-std::string start_key(std::string_view workflow, std::string_view key) {
-  return std::string(workflow) + ":" + std::string(key);
+bool is_removed(std::string_view definition) { return definition.starts_with(kRemoved); }
+// The definition's JSON as it was added, even if the definition was removed.
+std::string_view as_added(std::string_view definition) {
+  if (!is_removed(definition)) return definition;
+  return definition.substr(kRemoved.size(), definition.size() - kRemoved.size() - 1);
 }
 
 Error damaged(const std::string& what) {
@@ -64,47 +72,39 @@ Error damaged(const std::string& what) {
                      "once; nothing was done"};
 }
 
-Result<KnownRun> run_of(const std::string& run, const core::Stored& stored) {
-  if (!stored.record.result) return damaged("the record of run '" + run + "'");
-  auto state = encoding::decode_state(stored.record.result->text());
+Result<KnownRun> run_of(const store::Value& value) {
+  auto state = encoding::decode_state(value.bytes);
   if (!state) return state.error();
-  return KnownRun{.state = std::move(*state), .revision = stored.revision};
+  return KnownRun{.state = std::move(*state), .revision = value.revision};
 }
 
-Result<StartKey> key_of(const std::string& key, const core::Stored& stored) {
-  const auto json = encoding::parse_json(stored.record.result ? stored.record.result->text() : "");
-  if (!json) return damaged("the record of the key '" + key + "'");
-  StartKey known{.revision = stored.revision};
+Result<StartKey> key_of(std::string_view key, const store::Value& value) {
+  const auto json = encoding::parse_json(value.bytes);
+  if (!json) return damaged("the value of the key '" + std::string(key) + "'");
+  StartKey known{.revision = value.revision};
+  Duration::rep ended = 0;
   encoding::ObjectReader reader(*json);
+  const bool has_ended = reader.find("ended") != nullptr;
+  if (has_ended) reader.number("ended", 0, ended);
   reader.string("input", known.input);
   reader.string("run", known.run);
   reader.number("version", 1, known.version);
-  if (!reader.misfit().empty()) return damaged("the record of the key '" + key + "'");
-  if (core::settled(stored.record.state)) known.ended = stored.stamp;
+  if (!reader.misfit().empty()) return damaged("the value of the key '" + std::string(key) + "'");
+  if (has_ended) known.ended = core::StoreTime{Duration{ended}};
   return known;
 }
 
-// Something that is kept as long as its run goes on, and ages from its end.
-core::Record kept_record(std::string json, bool ended, Time now) {
-  core::Record record{.result = StoredBody::json(std::move(json)), .since = now};
-  if (!ended) return record;
-  record.state = State::completed;
-  record.claims = 1;
-  record.attempts.push_back(
-      {.number = 1, .started_at = now, .ended_at = now, .ending = core::Ending::completed});
-  return record;
-}
-
-core::Record key_record(const StartKey& key, Time now) {
+std::string text_of(const StartKey& key) {
   encoding::ObjectText json;
+  if (key.ended) json.number("ended", key.ended->time_since_epoch().count());
   json.string("input", key.input);
   json.string("run", key.run);
   json.number("version", key.version);
-  return kept_record(std::move(json).take(), key.ended.has_value(), now);
+  return std::move(json).take();
 }
 
-// Calls with the key of each output that lies elsewhere, its step (empty: the run's own), and the value
-// that is empty in its stead.
+// Calls with each large output: its key, its step (empty for the run's own output), and the field
+// of the state to fill in, which is empty.
 template <class State, class Do>
 void each_elsewhere(State& state, Do&& act) {
   for (auto& [step, facts] : state.steps)
@@ -116,41 +116,10 @@ void each_elsewhere(State& state, Do&& act) {
       act(RunStore::output_key(state.run, number), std::string(), round.ended->value);
 }
 
-store::Address note_at(std::string_view name) {
-  return {.kind = store::Address::Kind::lone,
-          .queue = std::string(core::kFlowQueue),
-          .key = std::string(name)};
-}
-
 Error busy(std::string_view what) {
   return {.code = Code::store_unavailable,
           .message = "others keep writing " + std::string(what) + "; it is tried again",
           .retryable = true};
-}
-
-State state_after(core::RunOutcome outcome) {
-  switch (outcome) {
-    case core::RunOutcome::completed: return State::completed;
-    case core::RunOutcome::cancelled: return State::cancelled;
-    case core::RunOutcome::failed:
-    case core::RunOutcome::timed_out: break;
-  }
-  return State::dead;
-}
-
-core::Ending ending_of(core::RunOutcome outcome) {
-  switch (outcome) {
-    case core::RunOutcome::completed: return core::Ending::completed;
-    case core::RunOutcome::cancelled: return core::Ending::failed;
-    case core::RunOutcome::failed:
-    case core::RunOutcome::timed_out: break;
-  }
-  return core::Ending::dead;
-}
-
-template <class T>
-void keep_last(std::vector<T>& all, std::size_t most) {
-  if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
 }
 
 Error another_definition(const core::FlowDefinition& given, std::vector<std::string> differs,
@@ -169,78 +138,37 @@ Error another_definition(const core::FlowDefinition& given, std::vector<std::str
 
 }  // namespace
 
-core::Record run_record(const core::RunState& state) {
-  core::Record record{.result = StoredBody::json(encoding::encode_state(state)),
-                      .since = state.started_at};
-  for (const auto& [number, round] : state.rounds) {
-    if (number > 1 && round.sequence) {
-      ++record.deeds;
-      record.story.push_back({.act = core::Deed::Act::retried, .at = round.at});
-      record.since = round.at;
-    }
-    if (!round.ended) {
-      record.state = State::waiting;
-      continue;
-    }
-    const core::EndFact& end = *round.ended;
-    if (number > 1 && !round.sequence) {  // closed: nobody had it run again
-      ++record.deeds;
-      record.story.push_back({.act = core::Deed::Act::dropped, .at = end.at});
-      record.state = State::cancelled;
-      record.since = end.at;
-      continue;
-    }
-    ++record.claims;
-    record.state = state_after(end.outcome);
-    record.error = encoding::excerpt(end.error, core::kErrorKept);
-    record.since = end.at;
-    record.attempts.push_back({.number = number,
-                               .started_at = number == 1 ? state.started_at : round.at,
-                               .ended_at = end.at,
-                               .ending = ending_of(end.outcome),
-                               .error = record.error});
-  }
-  record.counted = record.claims;
-  keep_last(record.attempts, core::kAttemptsKept);
-  keep_last(record.story, core::kDeedsKept);
-  return record;
-}
-
 RunStore::RunStore(store::Store& store, Scheduler& scheduler)
     : store_(store),
       scheduler_(scheduler),
-      gets_(scheduler, kBatch, [this](const auto& items) { return store_.get(items); }),
-      swaps_(scheduler, kBatch, [this](const auto& items) { return store_.swap(items); }) {}
+      values_(store.key_values()),
+      gets_(scheduler, kRunBatch, [this](const auto& keys) { return values_.get(keys); }),
+      writes_(scheduler, kRunBatch, [this](const auto& items) { return values_.write(items); }) {}
 
 Result<void> RunStore::make_queues() {
+  const Queue wanted = queue_of_events();
   const auto there = store_.queues();
   if (!there) return there.error();
-  for (const Queue& wanted : own_queues()) {
-    const auto found = std::find_if(there->begin(), there->end(),
-                                    [&](const Queue& queue) { return queue.name == wanted.name; });
-    Queue existing;
-    if (found != there->end()) {
-      existing = *found;
-    } else {
-      auto added = store_.add_queue(wanted);
-      if (!added) return added.error();
-      existing = std::move(added->existing);
-    }
-    if (!serves(existing, wanted))
-      return Error{.code = Code::queue_mismatch,
-                   .message = "there is a queue '" + wanted.name +
-                              "' that is not one of Once's own: workflows need that name, and "
-                              "nothing was done. Use a zone without such a queue."};
+  const auto found = std::find_if(there->begin(), there->end(),
+                                  [&](const Queue& queue) { return queue.name == wanted.name; });
+  Queue existing;
+  if (found != there->end()) {
+    existing = *found;
+  } else {
+    auto added = store_.add_queue(wanted);
+    if (!added) return added.error();
+    existing = std::move(added->existing);
   }
-  return {};
+  if (serves(existing, wanted)) return {};
+  return Error{.code = Code::queue_mismatch,
+               .message = "there is a queue '" + wanted.name +
+                          "' that is not one of Once's own: workflows need that name, and "
+                          "nothing was done. Use a zone without such a queue."};
 }
-
-// It ages like the key of a run that ended.
-StartKey nobodys_key() { return {.version = 1, .ended = core::StoreTime{}}; }
 
 // --- Definitions ------------------------------------------------------------------------------
 
-// A key is the workflow's, whatever the version: all its versions have one format.
+// All versions of a workflow share its keys. So all versions must use one key format.
 Result<KeyFormat> RunStore::key_format_for(const encoding::ParsedDefinition& asked) {
   const auto all = read_definitions(asked.definition.name);
   if (!all) return all.error();
@@ -267,29 +195,24 @@ Result<bool> RunStore::add(const encoding::ParsedDefinition& asked) {
   }
   const encoding::ParsedDefinition parsed = encoding::with_key_format(asked, format);
   const core::FlowDefinition& given = parsed.definition;
-  const std::string key = encoding::definition_key(given.name, given.version);
-  auto swapped =
-      swap({.at = at(core::kFlowsLedger, key),
-            .record = {.result = StoredBody::json(parsed.canonical), .since = store_.wall()}});
-  if (!swapped) return swapped.error();
+  const store::Key key = definition_key(given.name, given.version);
+  const auto written = write({.key = key, .bytes = parsed.canonical});
+  if (!written) return written.error();
   {
     const std::lock_guard lock(mutex_);
     newest_.erase(given.name);
   }
-  if (swapped->written) return true;
-  const auto& current = swapped->current;
-  if (!current || !current->record.result) return damaged("the definition of '" + key + "'");
-  // What is left out, or written in another way, means the same.
-  const auto there = encoding::parse_kept(current->record.result->text());
-  if (!there) return damaged("the definition of '" + key + "'");
+  if (written->written) return true;
+  const auto& current = written->current;
+  if (!current) return damaged(named(key));
+  // Two texts of a definition may differ and mean the same, for example if a default is left out.
+  const std::string canonical(as_added(current->bytes));
+  const auto there = encoding::parse_kept(canonical);
+  if (!there) return damaged(named(key));
   auto differs = encoding::differing({}, StoredBody::json(encoding::meaning_of(there->definition)),
                                      {}, StoredBody::json(encoding::meaning_of(given)));
-  if (differs.empty() && current->record.reason == kRemoved) {
-    core::Record again = current->record;
-    again.reason.clear();
-    const auto restored = swap({.at = at(core::kFlowsLedger, key),
-                                .expected = current->revision,
-                                .record = std::move(again)});
+  if (differs.empty() && is_removed(current->bytes)) {
+    const auto restored = write({.key = key, .expected = current->revision, .bytes = canonical});
     if (!restored) return restored.error();
     return restored->written;
   }
@@ -299,18 +222,17 @@ Result<bool> RunStore::add(const encoding::ParsedDefinition& asked) {
                             (last ? (*last)->version : given.version) + 1);
 }
 
-// A definition stays for the runs that began with it. So removing it is a mark on its record.
+// Runs that started with the definition still need it. So remove() only marks its value.
 Result<void> RunStore::remove(std::string_view name, std::uint32_t version) {
   if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
-  const store::Address where = at(core::kFlowsLedger, encoding::definition_key(name, version));
-  const auto stored = get(where);
+  const store::Key key = definition_key(name, version);
+  const auto stored = get(key);
   if (!stored) return stored.error();
-  if (!*stored || (*stored)->record.reason == kRemoved) return no_workflow(name, version);
-  core::Record record = (*stored)->record;
-  record.reason = std::string(kRemoved);
-  const auto swapped =
-      swap({.at = where, .expected = (*stored)->revision, .record = std::move(record)});
-  if (!swapped) return swapped.error();
+  if (!*stored || is_removed((*stored)->bytes)) return no_workflow(name, version);
+  const auto written = write({.key = key,
+                              .expected = (*stored)->revision,
+                              .bytes = std::string(kRemoved) + (*stored)->bytes + "}"});
+  if (!written) return written.error();
   const std::lock_guard lock(mutex_);
   newest_.erase(std::string(name));
   return {};
@@ -318,14 +240,14 @@ Result<void> RunStore::remove(std::string_view name, std::uint32_t version) {
 
 Result<FlowDefinitionRef> RunStore::to_start(std::string_view name, std::uint32_t version) {
   if (version == 0) return newest(name);
-  const auto stored = get(at(core::kFlowsLedger, encoding::definition_key(name, version)));
-  if (stored && *stored && (*stored)->record.reason == kRemoved) return no_workflow(name, version);
+  const auto stored = get(definition_key(name, version));
+  if (stored && *stored && is_removed((*stored)->bytes)) return no_workflow(name, version);
   return definition(name, version);
 }
 
 Result<FlowDefinitionRef> RunStore::definition(std::string_view name, std::uint32_t version) {
   if (auto ok = core::check_name(name, "workflow"); !ok) return ok.error();
-  auto known = definition(encoding::definition_key(name, version));
+  auto known = definition(definition_key(name, version));
   if (!known && known.error().code == Code::not_found) return no_workflow(name, version);
   return known;
 }
@@ -336,16 +258,17 @@ Error RunStore::no_workflow(std::string_view name, std::optional<std::uint32_t> 
   if (all)
     for (const FlowDefinitionRef& each : *all) names.push_back(each->name);
   const auto meant = core::nearest(name, names);
-  return {.code = Code::not_found,
-          .message = "there is no workflow '" + std::string(name) + "'" +
-                     (version ? " of version " + std::to_string(*version) : "") +
-                     (meant && *meant != name ? "; did you mean '" + std::string(*meant) + "'?"
-                                              : "; add it with 'once flow add FILE',") +
-                     " 'once flow list' shows those that are there"};
+  return {
+      .code = Code::not_found,
+      .message = "there is no workflow '" + std::string(name) + "'" +
+                 (version ? " of version " + std::to_string(*version) : "") +
+                 (meant && *meant != name ? "; did you mean '" + std::string(*meant) + "'?" : ""),
+      .reason = Reason::no_workflow,
+      .facts = {{"workflow", std::string(name)}}};
 }
 
-// Once read it is known for ever: a definition does not change.
-Result<FlowDefinitionRef> RunStore::definition(const std::string& key) {
+// A definition never changes, so it is read once and remembered.
+Result<FlowDefinitionRef> RunStore::definition(const store::Key& key) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = definitions_.find(key); known != definitions_.end())
@@ -353,25 +276,27 @@ Result<FlowDefinitionRef> RunStore::definition(const std::string& key) {
   }
   const auto json = read_definition(key);
   if (!json) return json.error();
-  auto parsed = encoding::parse_kept(*json);
-  if (!parsed) return damaged("the definition of '" + key + "'");
+  return learn(key, *json);
+}
+
+Result<FlowDefinitionRef> RunStore::learn(const store::Key& key, std::string_view json) {
+  auto parsed = encoding::parse_kept(json);
+  if (!parsed) return damaged(named(key));
   auto made = std::make_shared<const core::FlowDefinition>(std::move(parsed->definition));
   const std::lock_guard lock(mutex_);
   return definitions_.emplace(key, std::move(made)).first->second;
 }
 
-Result<std::string> RunStore::read_definition(const std::string& key) {
-  const auto stored = get(at(core::kFlowsLedger, key));
+Result<std::string> RunStore::read_definition(const store::Key& key) {
+  const auto stored = get(key);
   if (!stored) return stored.error();
   if (!*stored)
-    return Error{.code = Code::not_found, .message = "there is no workflow '" + key + "'"};
-  const auto& json = (*stored)->record.result;
-  if (!json) return damaged("the definition of '" + key + "'");
-  return std::string(json->text());
+    return Error{.code = Code::not_found, .message = "there is no workflow '" + key[1] + "'"};
+  return std::string(as_added((*stored)->bytes));
 }
 
 Result<std::string> RunStore::json_of(const core::FlowDefinition& definition) {
-  return read_definition(encoding::definition_key(definition.name, definition.version));
+  return read_definition(definition_key(definition.name, definition.version));
 }
 
 Result<FlowDefinitionRef> RunStore::newest(std::string_view name) {
@@ -394,46 +319,91 @@ Result<FlowDefinitionRef> RunStore::newest(std::string_view name) {
 Result<std::vector<FlowDefinitionRef>> RunStore::definitions() { return read_definitions({}); }
 
 Result<std::vector<FlowDefinitionRef>> RunStore::read_definitions(std::string_view name) {
+  store::Key prefix{"flow"};
+  if (!name.empty()) prefix.emplace_back(name);
+  std::map<store::Key, FlowDefinitionRef> found;
+  const auto read =
+      each_value({.prefix = std::move(prefix)},
+                 [&](const store::Key& key, const store::Value& value) -> Result<bool> {
+                   if (is_removed(value.bytes)) return true;
+                   auto known = learn(key, value.bytes);
+                   if (!known) return known.error();
+                   found[key] = std::move(*known);
+                   return true;
+                 });
+  if (!read) return read.error();
   std::vector<FlowDefinitionRef> all;
-  store::Row last;
-  last.queue = core::kFlowsLedger;
-  if (!name.empty()) last.key = encoding::definition_key(name, 0);
-  const std::string mine = std::string(name) + "@";
-  while (true) {
-    auto page = store_.rows({.queue = last.queue}, &last, kPage);
-    if (!page) return page.error();
-    for (const store::Row& row : page->rows) {
-      if (!name.empty() && !row.key.starts_with(mine)) return all;
-      if (row.stored && row.stored->record.reason == kRemoved) continue;
-      auto known = definition(row.key);
-      if (!known) return known.error();
-      all.push_back(std::move(*known));
-    }
-    if (!page->more || page->rows.empty()) return all;
-    last = std::move(page->rows.back());
-  }
+  for (auto& [key, definition] : found) all.push_back(std::move(definition));
+  return all;
 }
 
 // --- Runs and keys ----------------------------------------------------------------------------
 
 Result<std::optional<KnownRun>> RunStore::run(std::string_view run) {
-  const std::string name(run);
-  const auto stored = get(at(core::kRunsLedger, name));
+  const auto stored = get(run_key(run));
   if (!stored) return stored.error();
   if (!*stored) return std::optional<KnownRun>{};
-  auto known = run_of(name, **stored);
+  auto known = run_of(**stored);
   if (!known) return known.error();
   return std::optional<KnownRun>(std::move(*known));
 }
 
+Result<void> RunStore::each_run(Which which, const LookAtRun& look, const Unreadable& unreadable,
+                                const WantRun& wanted) {
+  return each_value(
+      {.prefix = {"run"}, .lasting = which == Which::open},
+      [&](const store::Key& key, const store::Value& value) -> Result<bool> {
+        if (wanted && !wanted(key.back())) return true;
+        const auto known = run_of(value);
+        if (known) return look(*known);
+        unreadable(key.back(), known.error());
+        return true;
+      },
+      [&](const store::Key& key, const Error& why) {
+        if (!wanted || wanted(key.back())) unreadable(key.back(), why);
+      });
+}
+
+// First looks at the run that was active at the last call, because it mostly still is.
+Result<bool> RunStore::any_active() {
+  std::string last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = active_;
+  }
+  if (!last.empty()) {
+    const auto still = active(std::span(&last, 1));
+    if (!still || still->front()) return still ? Result<bool>(true) : still.error();
+    last.clear();
+  }
+  const auto read = each_run(
+      Which::open,
+      [&](const KnownRun& known) -> Result<bool> {
+        if (core::end_of(known.state) == nullptr) last = known.state.run;
+        return last.empty();
+      },
+      [](const std::string&, const Error&) {});  // no runner can move it
+  if (!read) return read.error();
+  const std::lock_guard lock(mutex_);
+  active_ = last;
+  return !last.empty();
+}
+
 Result<BookWrite<KnownRun>> RunStore::write(const core::RunState& state, core::Revision expected) {
-  auto swapped = swap(
-      {.at = at(core::kRunsLedger, state.run), .expected = expected, .record = run_record(state)});
-  if (!swapped) return swapped.error();
-  BookWrite<KnownRun> answer{.written = swapped->written};
-  if (answer.written && swapped->current) remember(state, *swapped->current);
-  if (answer.written || !swapped->current) return answer;
-  auto known = run_of(state.run, *swapped->current);
+  store::KeyWrite item{
+      .key = run_key(state.run), .expected = expected, .bytes = encoding::encode_state(state)};
+  if (core::over_for_good(state)) {
+    const auto lives = kept_for();
+    if (!lives) return lives.error();
+    item.lives = *lives;
+  }
+  const std::size_t size = item.bytes.size();
+  const auto written = write(std::move(item));
+  if (!written) return written.error();
+  BookWrite<KnownRun> answer{.written = written->written};
+  if (answer.written) remember(state, written->revision, size);
+  if (answer.written || !written->current) return answer;
+  auto known = run_of(*written->current);
   if (!known) return known.error();
   answer.current = std::move(*known);
   return answer;
@@ -445,18 +415,17 @@ std::optional<KnownRun> RunStore::recall(std::string_view run) {
   return found == runs_.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Small ones that go on, and not too many: a runner's memory does not grow with its runs.
-void RunStore::remember(const core::RunState& state, const core::Stored& stored) {
-  const bool worth_it = !core::settled(stored.record.state) && stored.record.result &&
-                        stored.record.result->text().size() <= kMostRemembered;
+// Remembers only a bounded number of small, active runs. So a runner's memory stays bounded.
+void RunStore::remember(const core::RunState& state, core::Revision revision, std::size_t size) {
+  const bool worth_it = core::end_of(state) == nullptr && size <= kMostRemembered;
   const std::lock_guard lock(mutex_);
   if (!worth_it) {
     runs_.erase(state.run);
     return;
   }
   const auto [place, is_new] = runs_.try_emplace(state.run);
-  if (!is_new && place->second.revision > stored.revision) return;
-  place->second = {.state = state, .revision = stored.revision};
+  if (!is_new && place->second.revision > revision) return;
+  place->second = {.state = state, .revision = revision};
   if (!is_new) return;
   remembered_.push_back(state.run);
   while (remembered_.size() > kRunsRemembered) {
@@ -466,68 +435,78 @@ void RunStore::remember(const core::RunState& state, const core::Stored& stored)
 }
 
 Result<std::optional<StartKey>> RunStore::key(std::string_view workflow, std::string_view key) {
-  const std::string name = start_key(workflow, key);
-  const auto stored = get(at(core::kKeysLedger, name));
+  const auto stored = get(start_key(workflow, key));
   if (!stored) return stored.error();
   if (!*stored) return std::optional<StartKey>{};
-  auto known = key_of(name, **stored);
+  auto known = key_of(key, **stored);
   if (!known) return known.error();
   return std::optional<StartKey>(std::move(*known));
 }
 
 Result<BookWrite<StartKey>> RunStore::write(std::string_view workflow, std::string_view key,
                                             const StartKey& next, core::Revision expected) {
-  const std::string name = start_key(workflow, key);
-  auto swapped = swap({.at = at(core::kKeysLedger, name),
-                       .expected = expected,
-                       .record = key_record(next, store_.wall())});
-  if (!swapped) return swapped.error();
-  BookWrite<StartKey> answer{.written = swapped->written};
-  if (answer.written || !swapped->current) return answer;
-  auto known = key_of(name, *swapped->current);
+  store::KeyWrite item{.key = start_key(workflow, key), .expected = expected};
+  StartKey dated = next;
+  if (next.ended) {
+    const auto lives = kept_for();
+    if (!lives) return lives.error();
+    item.lives = *lives;
+    dated.ended = store_.now();
+  }
+  item.bytes = text_of(dated);
+  const auto written = write(std::move(item));
+  if (!written) return written.error();
+  BookWrite<StartKey> answer{.written = written->written};
+  if (answer.written || !written->current) return answer;
+  auto known = key_of(key, *written->current);
   if (!known) return known.error();
   answer.written = known->run == next.run && known->ended.has_value() == next.ended.has_value();
   if (!answer.written) answer.current = std::move(*known);
   return answer;
 }
 
+Result<void> RunStore::free_key(std::string_view workflow, std::string_view key,
+                                core::Revision revision) {
+  const auto removed = values_.remove(start_key(workflow, key), revision);
+  if (!removed) return removed.error();
+  return {};
+}
+
 Result<RunStore::OpenStarts> RunStore::open_starts(const std::string& after) {
-  store::Row last;
-  last.queue = core::kKeysLedger;
-  last.key = after;
-  auto page = store_.rows({.queue = last.queue, .state = State::waiting},
-                          after.empty() ? nullptr : &last, kLargePage);
+  auto page = values_.list({.prefix = {"key"}, .lasting = true, .after = after});
   if (!page) return page.error();
-  OpenStarts open;
-  open.more = page->more && !page->rows.empty();
-  for (const store::Row& row : page->rows) {
-    open.last = row.key;
-    const std::size_t colon = row.key.find(':');
-    if (!row.stored || row.damaged || colon == std::string::npos) continue;
-    auto given = key_of(row.key, *row.stored);
-    if (!given) return given.error();
-    open.starts.push_back({.workflow = row.key.substr(0, colon),
-                           .key = row.key.substr(colon + 1),
+  OpenStarts open{.starts = {}, .next = std::move(page->next)};
+  for (auto& [key, value] : page->values) {
+    if (key.size() != 3) continue;
+    auto given = key_of(key[2], value);
+    if (!given) continue;  // a start with this key returns the error
+    open.starts.push_back({.workflow = std::move(key[1]),
+                           .key = std::move(key[2]),
                            .given = std::move(*given),
-                           .since = row.stored->stamp});
+                           .since = value.stamp});
   }
   return open;
 }
 
-// Of two who come at once, one for an end and one for a retry, each may be late: what the key is to say
-// is how the run stands, looked at before the write and again after it.
+// Two runners may call this at the same time, one for an end and one for a retry, and either may be
+// late. So the key's value follows the run's value, which is read before the write and again after
+// it.
 Result<void> RunStore::settle_key(const core::RunState& state) {
   if (!state.key) return {};
-  for (int tries = 0; tries < kTries; ++tries) {
-    const std::string name = start_key(state.workflow, *state.key);
-    const auto found = get({at(core::kKeysLedger, name), at(core::kRunsLedger, state.run)});
+  for (int tries = 0; tries < kSwapTries; ++tries) {
+    const auto found = get({start_key(state.workflow, *state.key), run_key(state.run)});
     for (const Got& got : found)
       if (!got) return got.error();
     if (!*found[0]) return {};
-    auto known = key_of(name, **found[0]);
+    auto known = key_of(*state.key, **found[0]);
     if (!known) return known.error();
     if (known->run != state.run) return {};
-    const bool ended = !*found[1] || core::settled((*found[1])->record.state);
+    bool ended = !*found[1];
+    if (!ended) {
+      const auto run = run_of(**found[1]);
+      if (!run) return run.error();
+      ended = core::end_of(run->state) != nullptr;
+    }
     if (known->ended.has_value() == ended) return {};
     StartKey next = *known;
     next.ended.reset();
@@ -549,10 +528,16 @@ std::string RunStore::output_key(std::string_view run, std::uint32_t round) {
 }
 
 Result<void> RunStore::put_value(std::string_view key, std::string json) {
-  auto swapped = swap({.at = at(core::kValuesLedger, std::string(key)),
-                       .record = kept_record(std::move(json), false, store_.wall())});
-  if (!swapped) return swapped.error();
+  const auto written = write({.key = kept_value(std::string(key)), .bytes = std::move(json)});
+  if (!written) return written.error();
   return {};
+}
+
+Result<std::optional<std::string>> RunStore::value(std::string_view key) {
+  auto stored = get(kept_value(std::string(key)));
+  if (!stored) return stored.error();
+  if (!*stored) return std::optional<std::string>{};
+  return std::optional(std::move((*stored)->bytes));
 }
 
 Result<core::RunState> RunStore::whole(core::RunState state) {
@@ -573,119 +558,190 @@ Result<core::RunState> RunStore::with_judged_outputs(const core::FlowDefinition&
   return with_outputs(std::move(state), looked_at);
 }
 
-// Of a run that is over an output may be forgotten a little before its facts are.
+// An output of an ended run may expire shortly before the run's value does.
 Result<core::RunState> RunStore::fill_in(core::RunState state, const Wanted& wanted) {
-  std::vector<store::Address> places;
+  std::vector<store::Key> keys;
   std::vector<std::string*> values;
   each_elsewhere(state, [&](std::string key, const std::string& step, std::string& value) {
     if (!wanted(step) || !value.empty()) return;
-    places.push_back(at(core::kValuesLedger, std::move(key)));
+    keys.push_back(kept_value(std::move(key)));
     values.push_back(&value);
   });
-  if (places.empty()) return state;
-  auto found = get(places);
+  if (keys.empty()) return state;
+  auto found = get(keys);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) return found[i].error();
-    if (*found[i] && (*found[i])->record.result)
-      *values[i] = (*found[i])->record.result->text();
+    if (*found[i])
+      *values[i] = std::move((*found[i])->bytes);
     else if (core::end_of(state) != nullptr)
       *values[i] = "null";
     else
-      return damaged("the output '" + places[i].key + "', which should be kept beside its run,");
+      return damaged("the output '" + keys[i][1] + "', which should be kept with its run,");
   }
   return state;
 }
 
 Result<void> RunStore::settle_value(std::string_view key) {
-  return settle_values({at(core::kValuesLedger, std::string(key))});
+  return settle_values({kept_value(std::string(key))});
 }
 
 Result<void> RunStore::settle_values(const core::RunState& state) {
-  std::vector<store::Address> places;
+  std::vector<store::Key> keys;
   each_elsewhere(state, [&](std::string key, const std::string&, const std::string&) {
-    places.push_back(at(core::kValuesLedger, std::move(key)));
+    keys.push_back(kept_value(std::move(key)));
   });
-  // Whoever saw a run complete may have put its output away before somebody else's end counted.
+  // A runner that saw the run complete may have stored its output, and then another end counted.
   for (const auto& [number, round] : state.rounds)
     if (round.ended && round.ended->outcome != core::RunOutcome::completed)
-      places.push_back(at(core::kValuesLedger, output_key(state.run, number)));
-  return settle_values(std::move(places));
+      keys.push_back(kept_value(output_key(state.run, number)));
+  return settle_values(std::move(keys));
 }
 
-Result<void> RunStore::settle_values(std::vector<store::Address> places) {
-  if (places.empty()) return {};
-  auto found = get(places);
-  std::vector<store::Swap> writes;
+Result<void> RunStore::settle_values(std::vector<store::Key> keys) {
+  if (keys.empty()) return {};
+  const auto lives = kept_for();
+  if (!lives) return lives.error();
+  auto found = get(keys);
+  std::vector<store::KeyWrite> writes;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) return found[i].error();
-    if (!*found[i] || core::settled((*found[i])->record.state)) continue;
-    const core::Stored& stored = **found[i];
-    writes.push_back(
-        {.at = places[i],
-         .expected = stored.revision,
-         .record = kept_record(std::string(stored.record.result->text()), true, store_.wall())});
+    if (!*found[i] || (*found[i])->lives) continue;
+    writes.push_back({.key = std::move(keys[i]),
+                      .expected = (*found[i])->revision,
+                      .bytes = std::move((*found[i])->bytes),
+                      .lives = *lives});
   }
   if (writes.empty()) return {};
-  for (const auto& swapped : swaps_.submit(std::move(writes)))
-    if (!swapped) return swapped.error();
+  for (const auto& written : writes_.submit(std::move(writes)))
+    if (!written) return written.error();
+  return {};
+}
+
+Result<void> RunStore::keep_longer(Duration lives) {
+  for (const char* kind : {"run", "key", "value"}) {
+    store::KeyList query{.prefix = {kind}};
+    do {
+      auto page = values_.list(query);
+      if (!page) return page.error();
+      std::vector<store::KeyWrite> writes;
+      for (auto& [key, value] : page->values)
+        if (value.lives && *value.lives < lives)
+          writes.push_back({.key = std::move(key),
+                            .expected = value.revision,
+                            .bytes = std::move(value.bytes),
+                            .lives = lives});
+      // A value that another process replaced meanwhile has the new age, or does not expire.
+      if (!writes.empty())
+        for (const auto& written : writes_.submit(std::move(writes)))
+          if (!written) return written.error();
+      query.after = std::move(page->next);
+    } while (!query.after.empty());
+  }
   return {};
 }
 
 Result<std::optional<FlowNote>> RunStore::note(std::string_view name) {
-  const auto stored = get(note_at(name));
+  auto stored = get(note_key(name));
   if (!stored) return stored.error();
-  if (!*stored || !(*stored)->record.result) return std::optional<FlowNote>{};
-  return std::optional(FlowNote{.json = std::string((*stored)->record.result->text()),
-                                .revision = (*stored)->revision});
+  if (!*stored) return std::optional<FlowNote>{};
+  return std::optional(
+      FlowNote{.json = std::move((*stored)->bytes), .revision = (*stored)->revision});
 }
 
 Result<bool> RunStore::write_note(std::string_view name, std::string json,
                                   core::Revision expected) {
-  auto swapped = swap({.at = note_at(name),
-                       .expected = expected,
-                       .record = kept_record(std::move(json), false, store_.wall())});
-  if (!swapped) return swapped.error();
-  return swapped->written;
+  const auto written =
+      write({.key = note_key(name), .expected = expected, .bytes = std::move(json)});
+  if (!written) return written.error();
+  return written->written;
 }
 
 Result<std::vector<bool>> RunStore::active(std::span<const std::string> runs) {
-  return each_run(runs,
-                  [](const core::Stored& stored) { return !core::settled(stored.record.state); });
+  return of_each(runs, [](const store::Value& value) -> Result<bool> {
+    const auto run = run_of(value);
+    if (!run) return run.error();
+    return core::end_of(run->state) == nullptr;
+  });
 }
 
 Result<std::vector<bool>> RunStore::known(std::span<const std::string> runs) {
-  return each_run(runs, [](const core::Stored&) { return true; });
+  return of_each(runs, [](const store::Value&) -> Result<bool> { return true; });
 }
 
 template <class Is>
-Result<std::vector<bool>> RunStore::each_run(std::span<const std::string> runs, Is is) {
-  std::vector<store::Address> places;
-  for (const std::string& run : runs) places.push_back(at(core::kRunsLedger, run));
+Result<std::vector<bool>> RunStore::of_each(std::span<const std::string> runs, Is is) {
+  std::vector<store::Key> keys;
+  for (const std::string& run : runs) keys.push_back(run_key(run));
   std::vector<bool> answers;
-  if (places.empty()) return answers;
-  for (const Got& got : get(std::move(places))) {
+  if (keys.empty()) return answers;
+  for (const Got& got : get(std::move(keys))) {
     if (!got) return got.error();
-    answers.push_back(*got && is(**got));
+    const Result<bool> so = *got ? is(**got) : Result<bool>(false);
+    if (!so) return so.error();
+    answers.push_back(*so);
   }
   return answers;
 }
 
-RunStore::Got RunStore::get(store::Address at) {
-  std::vector<store::Address> one;
-  one.push_back(std::move(at));
-  auto got = std::move(gets_.submit(std::move(one)).front());
-  // A zone that has had no workflow yet has no queues of theirs.
-  if (!got && got.error().code == Code::not_found) return std::optional<core::Stored>{};
-  return got;
+// --- Calls of the store -----------------------------------------------------------------------
+
+RunStore::Got RunStore::get(store::Key key) {
+  std::vector<store::Key> one;
+  one.push_back(std::move(key));
+  return std::move(gets_.submit(std::move(one)).front());
 }
 
-Result<store::Swapped> RunStore::swap(store::Swap item) {
-  auto swapped = std::move(swaps_.submit({item}).front());
-  if (swapped || !swapped.error().in_doubt) return swapped;
-  auto there = get(item.at);
-  if (!there) return swapped;  // the error in doubt stands
-  return store::Swapped{.written = *there && (*there)->record == item.record,
-                        .current = std::move(*there)};
+Result<store::KeyWritten> RunStore::write(store::KeyWrite item) {
+  for (int round = 1;; ++round) {
+    auto written = std::move(writes_.submit({item}).front());
+    if (!written && !written.error().in_doubt) return written;
+    if (written && (written->written || round == 1)) return written;
+    auto there = written ? Got(std::move(written->current)) : get(item.key);
+    if (!there) return written;  // the write stays in doubt
+    const core::Revision revision = *there ? (*there)->revision : core::Revision{};
+    if (revision == item.expected) {
+      // The write was lost, or may still arrive. The same write is sent again. One of the two
+      // succeeds.
+      if (round == kWrites) return written;
+      continue;
+    }
+    if (*there && (*there)->bytes == item.bytes && (*there)->lives == item.lives)
+      return store::KeyWritten{.written = true, .revision = revision};
+    return store::KeyWritten{.written = false, .revision = {}, .current = std::move(*there)};
+  }
+}
+
+Result<void> RunStore::each_value(store::KeyList query, const LookAtValue& look,
+                                  const DamagedValue& unreadable) {
+  do {
+    auto page = values_.list(query);
+    if (!page) return page.error();
+    for (const auto& [key, why] : page->unreadable) {
+      if (!unreadable) return why;
+      unreadable(key, why);
+    }
+    for (const auto& [key, value] : page->values) {
+      const auto more = look(key, value);
+      if (!more) return more.error();
+      if (!*more) return {};
+    }
+    query.after = std::move(page->next);
+  } while (!query.after.empty());
+  return {};
+}
+
+Result<Duration> RunStore::kept_for() {
+  const Moment now = scheduler_.now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (kept_for_ && now - kept_for_read_ < kNewestFor) return *kept_for_;
+  }
+  const auto ages = store_.retention();
+  if (!ages) return ages.error();
+  const std::lock_guard lock(mutex_);
+  kept_for_ = ages->records;
+  kept_for_read_ = now;
+  return ages->records;
 }
 
 }  // namespace once::engine

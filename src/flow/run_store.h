@@ -1,17 +1,17 @@
-// What workflows keep beside the log: their definitions, their runs, and which run a key has. Records
-// of ledgers alone, each written over what its writer has read. What many threads ask or write at once
-// goes to the store as one batch.
+// The values of workflows in key_values(): definitions, start keys, runs, large outputs and notes.
+// Each write is a compare-and-swap on the revision that its writer has read. A Combiner joins the
+// requests of many threads. Members of this type are called book_ in this folder.
 //
-//   ledger      key                      state                          result
-//   once-flows  payment@0000000003       waiting: it never ages         the definition
-//   once-runs   payment-01k...           waiting while it goes on;      the facts
-//                                        completed, dead or cancelled
-//   once-keys   payment:order-17         waiting while its run goes     {"input":"...","run":"...",
-//                                        on; completed, since then      "version":3}; the input is JSON
-//                                                                       as text
-//   once-values payment-01k....charge.1  as its run                     an output too large for its run
+//   key                            value
+//   flow, payment, 0000000003      the definition; {"removed": definition} once it was removed
+//   run, payment-01k...            the facts
+//   key, payment, order-17         {"ended":1700000000000,"input":"...","run":"...","version":3}; the
+//                                  input is JSON as text, "ended" is missing while the run goes on
+//   value, payment-01k....charge.1 an output that is too large for the run's value
+//   note, runs.payment             the runs that max_runs admitted; "rate." for a step's rate
 //
-// and notes, which are records without an entry of the queue of events.
+// A run that completed or was cancelled, its outputs and an ended key expire as records do (Retention).
+// Everything else stays.
 #pragma once
 
 #include <deque>
@@ -40,14 +40,12 @@ struct KnownRun {
 
 // Which run a key has.
 struct StartKey {
-  std::string run{};  // empty: none, it was given back
+  std::string run{};
   std::uint32_t version{};
   std::string input{};                     // canonical JSON
-  std::optional<core::StoreTime> ended{};  // when its run ended; none: it goes on
+  std::optional<core::StoreTime> ended{};  // when its run ended; nullopt if it has not
   core::Revision revision{};
 };
-
-StartKey nobodys_key();
 
 // A key whose run has not ended.
 struct OpenStart {
@@ -57,36 +55,32 @@ struct OpenStart {
   core::StoreTime since{};
 };
 
-// JSON under a name; a record that nothing lists.
+// JSON under a name.
 struct FlowNote {
   std::string json{};
   core::Revision revision{};
 };
 
-// What became of a write over a revision.
-template <class StreamMessage>
+// The result of a compare-and-swap.
+template <class T>
 struct BookWrite {
   bool written = false;
-  std::optional<StreamMessage> current{};  // not written: what is there instead (none: nothing)
+  std::optional<T> current{};  // if not written: the current value; nullopt if there is none
 };
 
 using FlowDefinitionRef = std::shared_ptr<const core::FlowDefinition>;  // shared with the cache
-
-// How a run's record stands for its facts: an attempt for each round that ended, a deed for each retry,
-// so that an audit can count runs like tasks.
-core::Record run_record(const core::RunState& state);
 
 class RunStore {
  public:
   RunStore(store::Store& store, Scheduler& scheduler);
 
-  // Makes the queues of workflows, as far as they are missing.
+  // Makes the queue of events, once-flow, if it is missing.
   Result<void> make_queues();
 
-  // False: this version is there, and means the same. Another definition under this name and version is a
-  // conflict: definitions do not change.
+  // Adds a definition. Returns false if this version exists and means the same. Another definition
+  // under this name and version is a conflict, because definitions do not change.
   Result<bool> add(const encoding::ParsedDefinition& asked);
-  // Its runs still find it; nobody else does.
+  // Removes the definition for new starts. Its runs still find it.
   Result<void> remove(std::string_view name, std::uint32_t version);
   // The definition, unless it was removed.
   Result<FlowDefinitionRef> to_start(std::string_view name, std::uint32_t version);
@@ -98,84 +92,112 @@ class RunStore {
   // As it was added, in canonical form.
   Result<std::string> json_of(const core::FlowDefinition& definition);
 
-  // None: it has no record yet, or is forgotten.
+  // The run's value. nullopt if it is not written yet, or has expired.
   Result<std::optional<KnownRun>> run(std::string_view run);
-  // The same without asking, as this process wrote it last, for who is about to write over it: it may be
-  // behind. None: it is not known here.
+  // The run's value as this process wrote it last, without a store call. It may be outdated, so use
+  // it only for a compare-and-swap. nullopt if this process does not remember the run.
   std::optional<KnownRun> recall(std::string_view run);
-  // Writes the facts over that revision (zero: there must be no record). When the answer was lost and
-  // these facts are there, they count as written.
+  // Calls with every run, or with those that go on or failed, in no order, until `look` answers false.
+  // Runs whose id `wanted` refuses are not read. A run that cannot be read goes to `unreadable` instead.
+  enum class Which { all, open };
+  using LookAtRun = std::function<Result<bool>(const KnownRun&)>;
+  using WantRun = std::function<bool(std::string_view run)>;
+  using Unreadable = std::function<void(const std::string& run, const Error& why)>;
+  Result<void> each_run(Which which, const LookAtRun& look, const Unreadable& unreadable,
+                        const WantRun& wanted = {});
+  Result<bool> any_active();
+  // Writes the run's value over that revision (zero: there must be no value). If the answer was
+  // lost and the value has these facts, it counts as written.
   Result<BookWrite<KnownRun>> write(const core::RunState& state, core::Revision expected);
 
   Result<std::optional<StartKey>> key(std::string_view workflow, std::string_view key);
-  // Gives the key to a run, or says that its run ended (at whatever time: the store's is kept) or goes
-  // on, over that revision. What is there already counts as written.
+  // Writes the key's value over that revision: which run it has, and whether that run has ended.
+  // The store's time replaces `ended`. If the value is there already, it counts as written.
   Result<BookWrite<StartKey>> write(std::string_view workflow, std::string_view key,
                                     const StartKey& next, core::Revision expected);
-  // A page of them, after that one; `more`: there may be another page.
+  // Removes the key's value if it still has that revision.
+  Result<void> free_key(std::string_view workflow, std::string_view key, core::Revision revision);
+  // A page of them, after the one that had that `next`; empty `next`: the last page.
   struct OpenStarts {
     std::vector<OpenStart> starts{};
-    std::string last{};  // go on behind it
-    bool more = false;
+    std::string next{};
   };
   Result<OpenStarts> open_starts(const std::string& after);
-  // The run has ended, or goes on again: the key says the same, unless it has another run by now.
+  // Makes the key's value say whether the run has ended, unless the key has another run by now.
   Result<void> settle_key(const core::RunState& state);
 
-  // An output that is too large for its run; the same one again is fine.
+  // Stores an output that is too large for the run's value. The same call again is fine.
   Result<void> put_value(std::string_view key, std::string json);
-  // The facts with the outputs that lie elsewhere: all, or those of these steps.
+  Result<std::optional<std::string>> value(std::string_view key);
+  // The facts with their large outputs filled in: all, or those of these steps.
   Result<core::RunState> whole(core::RunState state);
   Result<core::RunState> with_outputs(core::RunState state, const std::set<std::string>& steps);
-  // Those that conditions look at: enough to say how its steps stand.
+  // The facts with the large outputs that conditions read. That is enough for core::stand().
   Result<core::RunState> with_judged_outputs(const core::FlowDefinition& definition,
                                              core::RunState state);
-  // What lies elsewhere ages from now on.
+  // From now on, the large outputs of the run age.
   Result<void> settle_values(const core::RunState& state);
   Result<void> settle_value(std::string_view key);
 
+  // The zone keeps records longer than before. Makes the values of ended runs live that long from
+  // now on. After an error, the same call continues.
+  Result<void> keep_longer(Duration lives);
+
   Result<std::optional<FlowNote>> note(std::string_view name);
-  // Over that revision (zero: there must be none); false: somebody else was faster.
+  // Writes over that revision (zero: there must be no note). Returns false if another writer was
+  // faster.
   Result<bool> write_note(std::string_view name, std::string json, core::Revision expected);
 
-  // Which of these runs go on, and which have a record at all.
+  // For each run: whether it is active, and whether it has a value.
   Result<std::vector<bool>> active(std::span<const std::string> runs);
   Result<std::vector<bool>> known(std::span<const std::string> runs);
   static std::string value_key(std::string_view run, std::string_view step, std::uint32_t n);
   static std::string output_key(std::string_view run, std::uint32_t round);
 
  private:
-  using Got = Result<std::optional<core::Stored>>;
+  using Got = Result<std::optional<store::Value>>;
 
   template <class Is>
-  Result<std::vector<bool>> each_run(std::span<const std::string> runs, Is is);
+  Result<std::vector<bool>> of_each(std::span<const std::string> runs, Is is);
   using Wanted = std::function<bool(std::string_view step)>;  // empty: the run's own output
   Result<core::RunState> fill_in(core::RunState state, const Wanted& wanted);
-  Result<void> settle_values(std::vector<store::Address> places);
-  Got get(store::Address at);
-  // An answer that was lost is read back.
-  Result<store::Swapped> swap(store::Swap item);
-  std::vector<Got> get(std::vector<store::Address> all) { return gets_.submit(std::move(all)); }
-  void remember(const core::RunState& state, const core::Stored& stored);
-  Result<FlowDefinitionRef> definition(const std::string& key);
-  Result<std::string> read_definition(const std::string& key);
+  Result<void> settle_values(std::vector<store::Key> keys);
+  Got get(store::Key key);
+  std::vector<Got> get(std::vector<store::Key> keys) { return gets_.submit(std::move(keys)); }
+  // If the answer is lost, reads the value back.
+  Result<store::KeyWritten> write(store::KeyWrite item);
+  using LookAtValue = std::function<Result<bool>(const store::Key&, const store::Value&)>;
+  // Without `unreadable` a damaged value is an error.
+  using DamagedValue = std::function<void(const store::Key&, const Error&)>;
+  Result<void> each_value(store::KeyList query, const LookAtValue& look,
+                          const DamagedValue& unreadable = {});
+  // How long the values of an ended run are kept.
+  Result<Duration> kept_for();
+  void remember(const core::RunState& state, core::Revision revision, std::size_t size);
+  Result<FlowDefinitionRef> definition(const store::Key& key);
+  Result<FlowDefinitionRef> learn(const store::Key& key, std::string_view json);
+  Result<std::string> read_definition(const store::Key& key);
   Result<KeyFormat> key_format_for(const encoding::ParsedDefinition& asked);
   Result<std::vector<FlowDefinitionRef>> read_definitions(std::string_view name);  // empty: all
   Error no_workflow(std::string_view name, std::optional<std::uint32_t> version);
 
   store::Store& store_;
   Scheduler& scheduler_;
-  Combiner<store::Address, Got> gets_;
-  Combiner<store::Swap, Result<store::Swapped>> swaps_;
+  store::KeyValue& values_;
+  Combiner<store::Key, Got> gets_;
+  Combiner<store::KeyWrite, Result<store::KeyWritten>> writes_;
   struct Newest {
     FlowDefinitionRef definition{};
     Moment looked{};
   };
   std::mutex mutex_;
-  std::map<std::string, FlowDefinitionRef> definitions_;  // under mutex_; by key
-  std::map<std::string, Newest, std::less<>> newest_;     // under mutex_; by name
-  std::map<std::string, KnownRun, std::less<>> runs_;     // under mutex_; some that go on
-  std::deque<std::string> remembered_;                    // under mutex_; in what order
+  std::map<store::Key, FlowDefinitionRef> definitions_;  // under mutex_
+  std::map<std::string, Newest, std::less<>> newest_;    // under mutex_; by name
+  std::map<std::string, KnownRun, std::less<>> runs_;    // under mutex_; some that go on
+  std::deque<std::string> remembered_;                   // under mutex_; in what order
+  std::optional<Duration> kept_for_;                     // under mutex_
+  Moment kept_for_read_{};                               // under mutex_
+  std::string active_;                                   // under mutex_; a run that went on
 };
 
 }  // namespace once::engine

@@ -7,8 +7,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kStartsEvery = 1h;   // between two looks at starts that were cut off
-constexpr Duration kEmptyLook = 100ms;  // between two looks at whether a run is active
+constexpr Duration kStartsEvery = 1h;         // between two looks at starts that were cut off
+constexpr Duration kRunnerEmptyLook = 100ms;  // between two looks at whether a run is active
 
 }  // namespace
 
@@ -51,7 +51,8 @@ Result<bool> FlowRunner::run_one() { return worker_->run_one(); }
 
 Result<void> FlowRunner::run(Worker::Until until, std::stop_token stop) {
   if (until == Worker::Until::stopped) return worker_->run(until, std::move(stop));
-  // Events come as long as steps run, so the worker goes on until somebody sees that no run is active.
+  // A run without events now may get one when its step ends. So another activity looks whether a
+  // run is active, and stops the worker if none is.
   const auto over = std::make_unique<std::stop_source>();  // on the stack g++ 12 warns, for nothing
   const std::stop_callback on_stop(stop, [&] {
     over->request_stop();
@@ -74,7 +75,7 @@ Result<void> FlowRunner::run(Worker::Until until, std::stop_token stop) {
   return ran;
 }
 
-// A look may read much: they take a twentieth of the time at most.
+// A look may read many values. So the looks take at most a twentieth of the time.
 Result<void> FlowRunner::wait_until_empty(std::stop_token stop) {
   while (!stop.stop_requested()) {
     const Moment begun = scheduler_.now();
@@ -83,23 +84,22 @@ Result<void> FlowRunner::wait_until_empty(std::stop_token stop) {
     if (!none && !none.error().retryable) return none.error();
     const Moment now = scheduler_.now();
     const Moment next =
-        now + Housekeeper::rest(kEmptyLook, std::chrono::ceil<Duration>(now - begun));
+        now + Housekeeper::rest(kRunnerEmptyLook, std::chrono::ceil<Duration>(now - begun));
     const std::lock_guard lock(*mutex_);
     while (!stop.stop_requested() && scheduler_.now() < next) wake_->wait(next);
   }
   return {};
 }
 
-// A run is active before its first event is done with, and until its last one is: whoever finds no
-// event under way and then no active run has seen the end of all that were.
+// A run is active from before its first event is handled until its last event is handled. So if
+// there is no unhandled event, and after that no active run, all runs have ended.
 Result<bool> FlowRunner::no_run_is_active() {
   const auto settled = store_.all_settled(core::kFlowQueue);
   if (!settled) return settled.error();
   if (!*settled) return false;
-  const auto runs = store_.counts(core::kRunsLedger);
-  if (!runs) return runs.error();
-  const auto waiting = runs->tasks.find(State::waiting);
-  return waiting == runs->tasks.end() || waiting->second == 0;
+  const auto active = book_.any_active();
+  if (!active) return active.error();
+  return !*active;
 }
 
 }  // namespace once::engine

@@ -1,6 +1,6 @@
-// Drives runs: a worker on the queue of their events. Each event is folded into the run's facts, the
-// facts are written over those that were read, and only then is done what the event is to cause
-// (flow_turn.h). Any number of runners may be at it, and be killed anywhere.
+// Runs workflows: a worker on the queue `once-flow`, to which the events of all runs go. The
+// handler of an event is EventHandler (event_handler.h). Any number of runners may work at the same
+// time, and each may be killed anywhere.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,19 @@
 namespace once::engine {
 
 struct FlowRunnerSettings {
-  std::size_t concurrency = 64;  // events that are handled at a time
+  std::size_t concurrency = 64;  // events that are handled at the same time
   std::string name{};
   std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
 };
 
 class FlowRunner {
  public:
-  // Makes the queues of workflows where they are missing. Store and scheduler outlive it.
+  // Makes the queue of events if it is missing. The store and the scheduler must outlive the
+  // runner.
   static Result<std::unique_ptr<FlowRunner>> make(store::Store& store, Scheduler& scheduler,
                                                   FlowRunnerSettings settings);
 
-  // Until::empty: until no run is active.
+  // With Until::empty, runs until no run is active.
   Result<void> run(Worker::Until until, std::stop_token stop);
   Result<bool> run_one();
   void interrupt() { worker_->interrupt(); }
@@ -43,7 +44,7 @@ class FlowRunner {
   FlowStarter starter_;
   EventHandler turn_;
   const std::unique_ptr<Mutex> mutex_;
-  const std::unique_ptr<Condition> wake_;  // of who waits for the end of all runs
+  const std::unique_ptr<Condition> wake_;  // of wait_until_empty()
   std::unique_ptr<Worker> worker_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kTries = 64;
+constexpr int kLimitTries = 64;
 constexpr Duration kFirstLook = 1s;  // of a run that waits for its turn; each one twice as long
 constexpr Duration kLastLook = 30s;
 constexpr Duration kDropEvery = 10s;
@@ -42,13 +42,13 @@ Duration spread(std::string_view run, Duration most) {
   return most * part / 1000;
 }
 
-// Who has been let in during a window of time, and up to where later ones are spoken for. Those who are
-// sent away come back in the order in which they came, each in a window that has room for it.
+// The starts that were admitted in one window of time, and the last later window that is booked. A
+// start that is refused gets a later window with room. So refused starts come back in their order.
 struct RateNote {
   std::uint64_t window{};
   std::vector<std::string> taken{};
-  std::uint64_t booked_to{};  // the last window for which somebody was told to come back
-  std::uint64_t booked{};     // how many were told so for it
+  std::uint64_t booked_to{};  // the last window that refused starts were told to use
+  std::uint64_t booked{};     // how many starts were told to use that window
 };
 
 RateNote rate_from(std::string_view text) {
@@ -72,13 +72,13 @@ std::string text_of(const RateNote& note) {
   return std::move(text).take();
 }
 
-// Who comes for the first time does not overtake those who were sent away.
+// A new start does not overtake starts that were refused before.
 std::uint64_t left_to_newcomers(const RateNote& note, std::uint64_t limit) {
   if (note.booked_to < note.window) return limit;
   return note.booked_to == note.window ? limit - std::min(note.booked, limit) : 0;
 }
 
-// The first later window that is not spoken for.
+// Books the first later window that has room.
 void book(RateNote& note, std::uint64_t limit) {
   if (note.booked_to <= note.window) {
     note.booked_to = note.window + 1;
@@ -90,14 +90,15 @@ void book(RateNote& note, std::uint64_t limit) {
   ++note.booked;
 }
 
-// A clock that goes back a little does not open a window again. One that had been far ahead, and was put
-// right, must not keep everybody waiting until it is there again.
+// A clock that goes back by less than a window does not open that window again. A clock that was
+// far ahead and was corrected opens a new window. Otherwise all starts would wait until the wrong
+// time.
 bool begins(const RateNote& note, std::uint64_t window) {
   return window > note.window || window + 1 < note.window;
 }
 
-// In a window that had room, or in which nobody asked, not all came who were told to: what is booked
-// stands for nobody.
+// If a window had room left, or no start asked in it, then starts that were booked did not come. So
+// the bookings are dropped.
 void open_window(RateNote& note, std::uint64_t window, std::uint64_t limit) {
   if (note.taken.size() < limit || window != note.window + 1) {
     note.booked_to = 0;
@@ -111,7 +112,7 @@ Duration until_window(std::uint64_t window, Duration per, Duration now) {
   return std::max(per * static_cast<Duration::rep>(window) - now, Duration{1});
 }
 
-// The place of who comes for the first time.
+// Books a window for a start that is refused for the first time. Returns the wait until then.
 Duration until_booked(RateNote& note, Duration per, Duration now, std::string_view who,
                       std::uint64_t limit) {
   book(note, limit);
@@ -120,7 +121,7 @@ Duration until_booked(RateNote& note, Duration per, Duration now, std::string_vi
          spread(who, per / 10);
 }
 
-// Who came back and found no room looks again some time before what is booked is over.
+// A start that came back and found no room asks again before the last booked window ends.
 Duration until_later(const RateNote& note, Duration per, Duration now, std::string_view who) {
   const auto windows =
       static_cast<Duration::rep>(note.booked_to > note.window ? note.booked_to - note.window : 1);
@@ -128,7 +129,7 @@ Duration until_later(const RateNote& note, Duration per, Duration now, std::stri
          spread(who, std::min(per * windows, std::max(per / 10, kLongestBooking)));
 }
 
-Error busy(std::string_view what) {
+Error limits_busy(std::string_view what) {
   return {
       .code = Code::store_unavailable,
       .message = "others keep writing who may start " + std::string(what) + "; it is tried again",
@@ -141,7 +142,7 @@ std::string runs_note(const core::FlowDefinition& definition) { return "runs." +
 
 Result<std::optional<Duration>> StartLimits::admit(const core::FlowDefinition& definition,
                                                    const core::RunState& run) {
-  for (int tries = 0; tries < kTries; ++tries) {
+  for (int tries = 0; tries < kLimitTries; ++tries) {
     auto note = book_.note(runs_note(definition));
     if (!note) return note.error();
     const auto json = encoding::parse_json(*note ? (*note)->json : "{}");
@@ -160,7 +161,7 @@ Result<std::optional<Duration>> StartLimits::admit(const core::FlowDefinition& d
     if (!written) return written.error();
     if (*written) return std::optional<Duration>{};
   }
-  return busy("runs of workflow '" + definition.name + "'");
+  return limits_busy("runs of workflow '" + definition.name + "'");
 }
 
 Result<bool> StartLimits::admitted(const core::FlowDefinition& definition, std::string_view run) {
@@ -196,11 +197,11 @@ Result<bool> StartLimits::write_runs(const core::FlowDefinition& definition,
   return book_.write_note(runs_note(definition), "{\"active\":" + array_of(active) + "}", expected);
 }
 
-// Who is retried at that moment stays in: how the run stands is looked at after the note was read, and
-// again when it is written.
+// A run that is retried at that moment keeps its place. So the run's state is read after the note,
+// and again after the note is written.
 Result<void> StartLimits::leave(const core::FlowDefinition& definition, const std::string& run) {
   if (definition.max_runs == 0) return {};
-  for (int tries = 0; tries < kTries; ++tries) {
+  for (int tries = 0; tries < kLimitTries; ++tries) {
     auto note = book_.note(runs_note(definition));
     if (!note) return note.error();
     const auto active = book_.active(std::span(&run, 1));
@@ -216,7 +217,7 @@ Result<void> StartLimits::leave(const core::FlowDefinition& definition, const st
     auto written = write_runs(definition, in, *note ? (*note)->revision : core::Revision{});
     if (!written) return written.error();
   }
-  return busy("runs of workflow '" + definition.name + "'");
+  return limits_busy("runs of workflow '" + definition.name + "'");
 }
 
 // Windows of another length are counted apart.
@@ -227,7 +228,7 @@ Result<std::optional<Duration>> StartLimits::pass_rate(const core::FlowDefinitio
   const auto limit = static_cast<std::uint64_t>(step.rate->limit);
   const std::string name =
       "rate." + definition.name + "." + step.id + "." + std::to_string(per.count());
-  for (int tries = 0; tries < kTries; ++tries) {
+  for (int tries = 0; tries < kLimitTries; ++tries) {
     auto stored = book_.note(name);
     if (!stored) return stored.error();
     RateNote note = *stored ? rate_from((*stored)->json) : RateNote{};
@@ -247,7 +248,7 @@ Result<std::optional<Duration>> StartLimits::pass_rate(const core::FlowDefinitio
     if (!written) return written.error();
     if (*written) return wait;
   }
-  return busy("step '" + step.id + "' of workflow '" + definition.name + "'");
+  return limits_busy("step '" + step.id + "' of workflow '" + definition.name + "'");
 }
 
 }  // namespace once::engine

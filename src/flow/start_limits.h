@@ -1,6 +1,6 @@
-// What holds a step's start back although its turn has come: the workflow's max_runs, and the step's
-// rate. Who has been let in is noted, so that asking again is free, and a runner that dies after it was
-// let in takes no second place: at worst a place stays empty.
+// The limits on the start of a step: the workflow's max_runs and the step's rate. A note names the
+// runs and steps that were admitted. So asking again costs no second place. If a runner dies after
+// it was admitted, at worst one place stays empty.
 #pragma once
 
 #include <map>
@@ -20,16 +20,16 @@ class StartLimits {
   StartLimits(store::Store& store, Scheduler& scheduler, RunStore& book)
       : store_(store), scheduler_(scheduler), book_(book) {}
 
-  // None: the run may start its steps; else it is to ask again after so long.
+  // Returns nullopt if the run may start its steps, else after how long it must ask again.
   Result<std::optional<Duration>> admit(const core::FlowDefinition& definition,
                                         const core::RunState& run);
-  // Whether it has been let in, or needs not be.
+  // Whether the run was admitted, or needs no admission.
   Result<bool> admitted(const core::FlowDefinition& definition, std::string_view run);
-  // The run is over: its place is free.
+  // The run has ended: frees its place.
   Result<void> leave(const core::FlowDefinition& definition, const std::string& run);
 
-  // None: the step may start now; else it is to ask again after so long. `who`: the run, and which
-  // start of the step it is. `sent_away`: it was told so before.
+  // Returns nullopt if the step may start now, else after how long it must ask again. `who` names
+  // the run and the start of the step. `sent_away` means that this start was refused before.
   Result<std::optional<Duration>> pass_rate(const core::FlowDefinition& definition,
                                             const core::FlowStep& step, const std::string& who,
                                             bool sent_away);

@@ -13,11 +13,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kTries = 64;
+constexpr int kStartTries = 64;
 constexpr std::size_t kMostInput = 256 << 10;  // it is kept with the run's facts
 constexpr Duration kLeftBehind = 10min;        // longer than any start takes
 
-// 48 bits of time and 80 of chance in Crockford's alphabet: of two runs the later sorts last, and no id
+// 48 bits of time and 80 random bits in Crockford's alphabet. So ids sort by their time, and no id
 // can be guessed.
 std::string ulid(Time now, Scheduler& scheduler) {
   constexpr std::string_view kDigits = "0123456789abcdefghjkmnpqrstvwxyz";
@@ -49,7 +49,7 @@ Result<std::string> kept_input(const Body& input) {
 }
 
 Error other_input(const core::FlowDefinition& definition, const std::string& key,
-                  const StartKey& known, const std::string& input, const std::string& way_on) {
+                  const StartKey& known, const std::string& input, bool failed) {
   auto conflict = std::make_shared<Conflict>();
   conflict->id = known.run;
   conflict->key = key;
@@ -60,11 +60,15 @@ Error other_input(const core::FlowDefinition& definition, const std::string& key
   return {.code = Code::conflicting_duplicate,
           .message = "the key '" + key + "' of workflow '" + definition.name + "' has run '" +
                      known.run + "' with another input (" + where + "); nothing was started" +
-                     way_on,
-          .conflict = std::move(conflict)};
+                     (failed ? ". That run has failed: a retry lets it go on if the failed step "
+                               "can run again"
+                             : ""),
+          .conflict = std::move(conflict),
+          .reason = failed ? Reason::run_failed : Reason::none,
+          .facts = {{"run", known.run}}};
 }
 
-// It would be refused the next time, too, whoever asks.
+// Whether every later try would be refused, too.
 bool refused_for_good(const Error& error) {
   return !error.in_doubt && !error.retryable &&
          (error.code == Code::too_large || error.code == Code::invalid_input);
@@ -102,7 +106,7 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
       return made.error();
   }
   const std::string name = (*definition)->name;
-  // What cannot be said is refused before a key stands for it.
+  // An event that cannot be encoded is refused before the key's value is written.
   const auto fits =
       EventLog::check(started_event(new_run(name), name, (*definition)->version, key, *input));
   if (!fits)
@@ -121,7 +125,7 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
       begin(started_event(given.run, name, given.version, std::move(key), std::move(*input)),
             given.duplicate);
   if (!begun) {
-    // The key stands for the run: somebody begins it sooner or later.
+    // The key's value names the run, so a later start or a runner will begin it.
     Error error = begun.error();
     error.in_doubt = error.in_doubt || (has_key && !refused_for_good(error));
     return error;
@@ -129,27 +133,28 @@ Result<RunStarted> FlowStarter::start(const RunStart& start) {
   return given;
 }
 
-// The key's run: ours, when nobody has the key, or when the time of who had it is over.
+// Returns the key's run. It is a new run if the key has none, or if its last run ended longer than
+// key_ttl ago.
 Result<RunStarted> FlowStarter::claim(const core::FlowDefinition& definition,
                                       const std::string& key, const std::string& input) {
   const StartKey mine{
       .run = new_run(definition.name), .version = definition.version, .input = input};
   core::Revision expected{};
-  for (int tries = 0; tries < kTries; ++tries) {
+  for (int tries = 0; tries < kStartTries; ++tries) {
     auto written = book_.write(definition.name, key, mine, expected);
     if (!written) return written.error();
     if (written->written)
       return RunStarted{.run = mine.run, .duplicate = false, .version = mine.version};
     expected = {};
-    if (!written->current) continue;  // it was forgotten meanwhile
+    if (!written->current) continue;  // the value expired meanwhile
     const StartKey& known = *written->current;
-    if (known.run.empty() || (known.ended && store_.now() >= *known.ended + definition.key_ttl)) {
+    if (known.ended && store_.now() >= *known.ended + definition.key_ttl) {
       expected = known.revision;
       continue;
     }
     if (known.input == input)
       return RunStarted{.run = known.run, .duplicate = true, .version = known.version};
-    return other_input(definition, key, known, input, way_on(known));
+    return other_input(definition, key, known, input, has_failed(known));
   }
   return Error{.code = Code::store_unavailable,
                .message = "others keep writing the key '" + key + "' of workflow '" +
@@ -157,8 +162,7 @@ Result<RunStarted> FlowStarter::claim(const core::FlowDefinition& definition,
                .retryable = true};
 }
 
-// Whoever finds a run that has not begun begins it. Its record comes after the event, so that who finds
-// the record knows that it has begun.
+// The run's value is written after the event. So a run that has a value has begun.
 Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
   if (look) {
     auto known = book_.run(started.run);
@@ -173,15 +177,17 @@ Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
     return Error{.code = Code::failed,
                  .message = "the id '" + core::event_id(started) +
                             "' has other content in the log: run '" + started.run +
-                            "' cannot begin. Start it with --unique, and see 'once inspect'"};
-  // One that was there has its event handled, or waiting to be.
+                            "' cannot begin",
+                 .reason = Reason::run_cannot_begin,
+                 .facts = {{"run", started.run}, {"event", core::event_id(started)}}};
+  // If the event was in the log before, a runner has handled it or will handle it.
   if (appended->verdict == core::AppendVerdict::duplicate) return settle_forgotten(started);
   started.sequence = appended->sequence;
   started.at = store_.wall();
   core::RunState state;
   core::fold(state, started);
-  // The run can be seen before a runner comes. One that comes first writes it, and where this fails
-  // one will.
+  // So people can see the run before a runner handles the event. If this write fails, a runner
+  // writes the value.
   static_cast<void>(book_.write(state, {}));
   return {};
 }
@@ -197,9 +203,8 @@ Result<void> FlowStarter::give_back(const core::FlowEvent& started, const Error&
   const auto known = book_.key(started.workflow, *started.key);
   if (!known) return known.error();
   if (!*known || (*known)->run != started.run) return error;
-  // Somebody else may have found the key and given it back; what counts is that it is free.
-  if (auto freed = book_.write(started.workflow, *started.key, nobodys_key(), (*known)->revision);
-      !freed)
+  // Another starter may have freed the key already. That is fine.
+  if (auto freed = book_.free_key(started.workflow, *started.key, (*known)->revision); !freed)
     return freed.error();
   return error;
 }
@@ -214,11 +219,10 @@ Result<void> FlowStarter::settle_forgotten(const core::FlowEvent& started) {
   return book_.settle_key(state);
 }
 
-std::string FlowStarter::way_on(const StartKey& known) {
-  if (!known.ended) return {};
+bool FlowStarter::has_failed(const StartKey& known) {
+  if (!known.ended) return false;
   const auto run = book_.run(known.run);
-  if (!run || !*run || !core::failed((*run)->state)) return {};
-  return ": that run has failed, and 'once flow retry " + known.run + "' lets it go on";
+  return run && *run && core::failed((*run)->state);
 }
 
 Result<void> FlowStarter::finish_starts(const std::function<bool()>& ended) {
@@ -243,8 +247,8 @@ Result<void> FlowStarter::finish_starts(const std::function<bool()>& ended) {
                          true);
       if (!begun && begun.error().retryable) return begun.error();
     }
-    if (!page->more) break;
-    after = std::move(page->last);
+    if (page->next.empty()) break;
+    after = std::move(page->next);
   }
   return {};
 }

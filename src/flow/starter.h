@@ -1,13 +1,13 @@
-// Starts runs. A key record, made by one compare-and-swap, says which run a key has; whoever finds one
-// without a run that has begun begins it. So two who start at once, and one who starts again after
-// having died anywhere in here, get the same run.
+// Starts runs. One compare-and-swap writes the key's value, which says which run the key has. A
+// starter that finds a key whose run has not begun begins that run. So two starters at the same
+// time get the same run. So does a starter that died anywhere in here and starts again.
 //
-//   dies after            what then
-//   nothing is written    nothing was done
-//   the key record        the next start of this key appends `started`; the runners look, too
-//   `started`             the first runner makes the run's record
+//   the starter dies after   result
+//   no write                 nothing was done
+//   the key's value          the next start of this key appends `started`; the runners look, too
+//   `started`                the first runner writes the run's value
 //
-// A key whose run can never begin is given back.
+// If a run can never begin, its key becomes free again.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct RunStart {
   std::string workflow{};
   std::uint32_t version{};  // zero: the newest
   Body input{};
-  bool unique = false;  // a run of its own, whatever its key
+  bool unique = false;  // starts a new run without a key
 };
 
 struct RunStarted {
@@ -37,25 +37,29 @@ class FlowStarter {
   FlowStarter(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
       : store_(store), scheduler_(scheduler), book_(book), log_(log) {}
 
-  // Any thread. An error with in_doubt: it may have been started; the same again is safe.
+  // Any thread may call it. An error with in_doubt means that the run may have started. The same
+  // call again is safe.
   Result<RunStarted> start(const RunStart& start);
 
-  // Begins what a starter that died left behind: a key without a run that has begun. `ended`: give up.
+  // Begins the runs that dead starters left behind: keys whose run has not begun. Returns early if
+  // `ended` returns true.
   Result<void> finish_starts(const std::function<bool()>& ended);
 
  private:
   Result<RunStarted> claim(const core::FlowDefinition& definition, const std::string& key,
                            const std::string& input);
-  // `look`: somebody else may have begun it.
+  // Appends `started` and writes the run's value. With `look`, first looks whether the run has
+  // begun.
   Result<void> begin(core::FlowEvent started, bool look);
-  // The store takes no such `started`, from nobody. Unless the run had begun before: an error that says
-  // so, once the key is free.
+  // The store will never accept this `started`. If the run has not begun, frees the key and returns
+  // the error.
   Result<void> give_back(const core::FlowEvent& started, const Error& refused);
-  // A run that had begun before has no record: a runner is to make it, or it is forgotten, and who
-  // handled its end died over the key.
+  // `started` is in the log, and the run has no value. Either a runner will write the value, or the
+  // run has expired and the runner that handled its end died before it settled the key. In the
+  // second case this settles the key.
   Result<void> settle_forgotten(const core::FlowEvent& started);
-  // What a key's run can be made to do, when it has another input.
-  std::string way_on(const StartKey& known);
+  // Whether the key's run has failed, so that a retry can continue it.
+  bool has_failed(const StartKey& known);
   std::string new_run(std::string_view workflow);
 
   store::Store& store_;

@@ -7,9 +7,9 @@
 namespace once::engine {
 namespace {
 
-constexpr std::size_t kPage = 1000;
+constexpr std::size_t kAuditPage = 1000;
 constexpr std::size_t kPageOutside = 20'000;  // a store may have to read all for each
-constexpr int kRounds = 5;
+constexpr int kAuditRounds = 5;
 
 // What takes its tasks from the zone's log.
 bool from_log(const Queue& queue) { return !queue.ledger && queue.stream.empty(); }
@@ -57,7 +57,7 @@ Result<Audit> Auditor::run() {
     const auto moved = past_moved();
     if (!moved) return moved.error();
     if (!*moved) return lines();
-    if (round + 1 == kRounds)
+    if (round + 1 == kAuditRounds)
       return Error{.code = Code::store_unavailable,
                    .message =
                        "retention took tasks each time they were counted, so they could not be; "
@@ -72,14 +72,14 @@ Result<void> Auditor::choose_queues() {
   queues_.clear();
   takers_.clear();
   unrouted_.clear();
-  for (Queue& queue : *all)
-    if (!core::own_bookkeeping(queue.name)) queues_.push_back({.queue = std::move(queue)});
+  for (Queue& queue : *all) queues_.push_back({.queue = std::move(queue)});
   if (options_.queue.empty()) return {};
   std::erase_if(queues_, [&](const Watched& each) { return each.queue.name != options_.queue; });
-  if (!queues_.empty()) return {};
+  if (!queues_.empty() || besides_.contains(options_.queue)) return {};
   return Error{.code = Code::not_found,
-               .message = "there is no queue '" + options_.queue +
-                          "': nothing was audited; 'once queue list' shows those that are there"};
+               .message = "there is no queue '" + options_.queue + "': nothing was audited",
+               .reason = Reason::no_queue,
+               .facts = {{"queue", options_.queue}}};
 }
 
 Result<void> Auditor::read_past() {
@@ -114,7 +114,7 @@ const std::vector<std::size_t>& Auditor::takers(const store::Entry& entry) {
 Result<void> Auditor::walk_log() {
   core::Sequence after{};
   while (true) {
-    const auto page = store_.inventory(after, kPage);
+    const auto page = store_.inventory(after, kAuditPage);
     if (!page) return page.error();
     if (options_.queue.empty())
       for (const auto& [first, last] : page->missing.ranges())
@@ -207,7 +207,7 @@ Result<void> Auditor::find_strays(const Watched& queue) {
 Result<void> Auditor::find_overlooked(const Watched& queue) {
   core::Sequence after{};
   do {
-    const auto page = store_.overlooked(queue.queue.name, after, kPage);
+    const auto page = store_.overlooked(queue.queue.name, after, kAuditPage);
     if (!page) return page.error();
     for (const core::Sequence sequence : page->sequences) {
       if (std::binary_search(page->perhaps.begin(), page->perhaps.end(), sequence)) continue;
@@ -311,6 +311,8 @@ Audit Auditor::lines() const {
     add(each.queue.name, each.hours);
   }
   add({}, unrouted_);
+  for (const auto& [name, hours] : besides_)
+    if (options_.queue.empty() || name == options_.queue) add(name, hours);
   Audit audit{.discrepancies = discrepancies_, .unlisted = unlisted_};
   for (auto& [key, totals] : all)
     audit.lines.push_back({.period = key.first,

@@ -13,6 +13,10 @@ class Auditor {
  public:
   Auditor(store::Store& store, const AuditOptions& options) : store_(store), options_(options) {}
 
+  // Counts that come with those of the queues, under a name of their own. Before run().
+  void count_besides(std::string name, core::Hours hours) {
+    besides_[std::move(name)] = std::move(hours);
+  }
   Result<Audit> run();
 
  private:
@@ -46,6 +50,7 @@ class Auditor {
   std::vector<Watched> queues_;
   std::unordered_map<std::string, std::vector<std::size_t>> takers_;  // by topic
   core::Hours unrouted_;
+  std::map<std::string, core::Hours> besides_;
   std::vector<Discrepancy> discrepancies_;
   std::uint64_t unlisted_ = 0;
 };

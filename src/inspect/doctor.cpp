@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/findings.h"
 #include "core/names.h"
 #include "core/words.h"
 
@@ -15,7 +16,7 @@ using core::StoreTime;
 using core::time_text;
 using store::Row;
 
-constexpr std::size_t kPage = 200;
+constexpr std::size_t kDoctorPage = 200;
 constexpr std::size_t kPerState = 500;    // rows of one state that are looked at
 constexpr std::size_t kWindow = 2'000;    // rows at each end, where rows by state would cost much
 constexpr std::size_t kPages = 20;        // that are searched for what was overlooked
@@ -28,10 +29,6 @@ constexpr Duration kNotSlow{1'000};       // whatever the median is
 constexpr Duration kUnattended{std::chrono::hours{24}};
 constexpr Duration kBriefly{std::chrono::hours{1}};
 constexpr std::uint64_t kDamages = 20;  // that are told one by one
-constexpr const char* kMend =
-    "stop everything that uses the zone, keep a copy, and restore a backup (docs/effects.md, f); "
-    "once "
-    "audit --deep shows whether there is more";
 constexpr Duration kShortLease{5'000};
 constexpr Duration kClocksApart{5'000};
 
@@ -122,12 +119,13 @@ class Doctor {
     auto queues = store_.queues();
     if (!queues) return queues.error();
     const auto wanted = [&](const Queue& queue) {
-      return !core::own_bookkeeping(queue.name) &&
-             (options_.queue.empty() || queue.name == options_.queue);
+      return options_.queue.empty() || queue.name == options_.queue;
     };
     if (std::none_of(queues->begin(), queues->end(), wanted) && !options_.queue.empty())
       return Error{.code = Code::not_found,
-                   .message = "there is no queue '" + options_.queue + "'; nothing was looked at"};
+                   .message = "there is no queue '" + options_.queue + "'; nothing was looked at",
+                   .reason = Reason::no_queue,
+                   .facts = {{"queue", options_.queue}}};
     auto examined = store_.examine(options_);
     if (!examined) return examined.error();
     seen_ = std::move(*examined);
@@ -155,7 +153,7 @@ class Doctor {
 
   // `page_size`: larger where each page costs a whole read.
   Result<void> read_rows(const store::RowFilter& filter, Sequence after, std::size_t most,
-                         Census& census, std::size_t page_size = kPage) {
+                         Census& census, std::size_t page_size = kDoctorPage) {
     store::RowFilter lean = filter;
     lean.lean = true;
     Row last{.entry = {.sequence = after}, .queue = filter.queue};
@@ -225,14 +223,7 @@ class Doctor {
     judge_waiting(queue, counts);
     judge_doubt_and_dead(queue, *census, counts);
     if (queue.lease < kShortLease)
-      find({.code = "short_lease",
-            .severity = Severity::note,
-            .about = about(queue),
-            .what = "the lease is " + time_text(queue.lease),
-            .harm =
-                "a worker that stands still for that long (a busy machine, a slow disk) is taken "
-                "for gone: its task is run beside it, and its own result is refused",
-            .fix = "once queue set " + queue.name + " --lease 30s"});
+      find("short_lease", Severity::note, queue, {{"lease", time_text(queue.lease)}});
     if (auto looked = look_for_overlooked(queue, *census, counts.workers); !looked)
       return looked.error();
     checked_.push_back(about(queue) + ": " + counted(census->rows, "task") + " looked at" +
@@ -254,37 +245,15 @@ class Doctor {
 
   void judge_running(const Queue& queue, Census& census) {
     if (census.abandoned.count > 0)
-      find({.code = "abandoned_attempt",
-            .severity = Severity::warning,
-            .about = about(queue),
-            .what = census.abandoned.text("attempt") +
-                    " let its lease go by and nobody has taken over; the oldest was heard of " +
-                    time_text(census.abandoned.worst) + " ago",
-            .harm =
-                "its effect may have happened and nobody has recorded it; the task stands still "
-                "until a worker comes, who runs it again or holds it as the queue says",
-            .fix = "look at the worker that 'once inspect ID' names (stopped? cut off from the "
-                   "store?), and start another: " +
-                   worker_of(queue)});
+      find("abandoned_attempt", Severity::warning, queue,
+           {{"attempts", census.abandoned.text("attempt")},
+            {"age", time_text(census.abandoned.worst)}});
     if (census.overdue.count > 0)
-      find({.code = "overdue_retry",
-            .severity = Severity::warning,
-            .about = about(queue),
-            .what = census.overdue.text("task") +
-                    " to be tried again and not begun, overdue by up to " +
-                    time_text(census.overdue.worst),
-            .harm = "nothing is lost or repeated, but these tasks stand still",
-            .fix = "start workers, or more of them: " + worker_of(queue)});
+      find("overdue_retry", Severity::warning, queue,
+           {{"tasks", census.overdue.text("task")}, {"age", time_text(census.overdue.worst)}});
     if (census.ahead.count > 0)
-      find({.code = "clock_jumped",
-            .severity = Severity::warning,
-            .about = about(queue),
-            .what = census.ahead.text("task") + " stamped up to " + time_text(census.ahead.worst) +
-                    " ahead of the clock: it was set back, or was ahead",
-            .harm = "leases and retries don't go by this clock, so nothing is lost or repeated by "
-                    "them; but a publish with --at or --expires given as a time is held back, or "
-                    "cancelled, by as much",
-            .fix = "set the clock right and keep it so (chrony, systemd-timesyncd)"});
+      find("clock_jumped", Severity::warning, queue,
+           {{"tasks", census.ahead.text("task")}, {"age", time_text(census.ahead.worst)}});
     judge_slow(queue, census);
   }
 
@@ -299,19 +268,12 @@ class Doctor {
       if (ran >= kNotSlow && ran >= kSlow * *median) slow.add(row, ran);
     }
     if (slow.count == 0) return;
-    find({.code = "slow_attempt",
-          .severity = Severity::warning,
-          .about = about(queue),
-          .what = slow.text("attempt") + " running for up to " + time_text(slow.worst) +
-                  ", more than ten times the queue's median of " + time_text(*median),
-          .harm = "one that hangs keeps its lease for ever, and its task is never tried again" +
-                  std::string(queue.timeout > Duration{0}
-                                  ? "; the queue's timeout of " + time_text(queue.timeout) +
-                                        " will end it"
-                                  : ""),
-          .fix = "look at it (once inspect ID names its worker); a hang needs a bound: once queue "
-                 "set " +
-                 queue.name + " --timeout " + timeout_for(*median)});
+    find("slow_attempt", Severity::warning, queue,
+         {{"attempts", slow.text("attempt")},
+          {"age", time_text(slow.worst)},
+          {"median", time_text(*median)},
+          {"timeout", queue.timeout > Duration{0} ? time_text(queue.timeout) : std::string()},
+          {"bound", timeout_for(*median)}});
   }
 
   // Generous, and in whole seconds.
@@ -322,74 +284,30 @@ class Doctor {
   void judge_waiting(const Queue& queue, const store::Counts& counts) {
     const std::uint64_t waiting = count_of(counts, State::waiting);
     if (waiting == 0 || queue.ledger) return;
-    const std::string oldest = counts.oldest_waiting
-                                   ? ", the oldest for " + time_text(*counts.oldest_waiting)
-                                   : std::string();
+    const Facts facts{
+        {"tasks", counted(waiting, "task")},
+        {"oldest", counts.oldest_waiting ? time_text(*counts.oldest_waiting) : std::string()}};
     if (queue.paused) {
-      find({.code = "paused",
-            .severity = Severity::note,
-            .about = about(queue),
-            .what = "it is paused, and " + counted(waiting, "task") + " waiting" + oldest,
-            .harm = "nothing is lost; nothing is run either",
-            .fix = "once queue resume " + queue.name});
+      find("paused", Severity::note, queue, facts);
       return;
     }
     if (counts.workers > 0) return;
     const bool long_since = !counts.oldest_waiting || *counts.oldest_waiting >= queue.lease;
-    find({.code = "nobody_works",
-          .severity = long_since ? Severity::warning : Severity::note,
-          .about = about(queue),
-          .what = counted(waiting, "task") + " waiting" + oldest + ", and no worker is there",
-          .harm =
-              "nothing is lost, but nothing is run: a task with an expiry is cancelled when its "
-              "time is over",
-          .fix = core::own_queue(queue.name) ? "start '" + worker_of(queue) + "'"
-                                             : worker_of(queue) + ", or once queue remove " +
-                                                   queue.name + " if nobody needs it"});
-  }
-
-  // What works on a queue.
-  static std::string worker_of(const Queue& queue) {
-    return queue.name == core::kFlowQueue ? "once flow work"
-                                          : "once work " + queue.name + " -- CMD";
+    find(core::own_queue(queue.name) ? "nobody_works/flows" : "nobody_works",
+         long_since ? Severity::warning : Severity::note, queue, facts);
   }
 
   void judge_doubt_and_dead(const Queue& queue, const Census& census, const store::Counts& counts) {
-    const std::string show = "once doubt list --queue " + queue.name +
-                             ", then once doubt complete, retry or drop; --in-doubt probe or steps "
-                             "lets the queue decide by itself";
     if (census.unattended.count > 0)
-      find({.code = "doubt_unattended",
-            .severity = Severity::warning,
-            .about = about(queue),
-            .what = census.unattended.text("task") +
-                    " in doubt for more than a day, the oldest for " +
-                    time_text(census.unattended.worst),
-            .harm =
-                "each may have happened or not, and it stays so: what did not happen is not done",
-            .fix = show});
+      find(
+          "doubt_unattended", Severity::warning, queue,
+          {{"tasks", census.unattended.text("task")}, {"age", time_text(census.unattended.worst)}});
     if (census.doubtful.count > 0)
-      find({.code = "in_doubt",
-            .severity = Severity::note,
-            .about = about(queue),
-            .what = census.doubtful.text("task") + " in doubt, held for a person",
-            .harm = "each may have happened or not",
-            .fix = show});
+      find("in_doubt", Severity::note, queue, {{"tasks", census.doubtful.text("task")}});
     const std::uint64_t dead = std::max(count_of(counts, State::dead), census.dead.count);
-    if (dead > 0 && queue.name == core::kRunsLedger)
-      find({.code = "failed_runs",
-            .severity = Severity::note,
-            .about = "runs of workflows",
-            .what = counted(dead, "run") + " failed" + census.dead.named(dead),
-            .harm = "nothing is lost: they are kept, as they stand, until somebody decides",
-            .fix = "once flow runs --state failed, then once flow retry or cancel"});
-    else if (dead > 0)
-      find({.code = "dead_letters",
-            .severity = Severity::note,
-            .about = about(queue),
-            .what = counted(dead, "dead letter") + census.dead.named(dead),
-            .harm = "nothing is lost: they are kept, with their bodies, until somebody decides",
-            .fix = "once dead list --queue " + queue.name + ", then once dead retry or drop"});
+    if (dead > 0)
+      find("dead_letters", Severity::note, queue,
+           {{"tasks", counted(dead, "dead letter") + census.dead.named(dead)}});
   }
 
   // Without those that have begun, of which it is said what became of their lease or retry, and those
@@ -418,25 +336,10 @@ class Doctor {
       if (!page->next) break;
       after = page->next;
     }
-    if (!lost.empty())
-      find({.code = "record_lost",
-            .severity = Severity::hazard,
-            .about = about(queue),
-            .what = counted(lost.size(), "task") + " (#" + std::to_string(lost.front().value) +
-                    (lost.size() > 1 ? ", ..." : "") +
-                    ") that was handed over and done with, and whose record is gone",
-            .harm = "somebody deleted the record, or the store lost it: the task may have run",
-            .fix = "a worker's sweep holds such tasks in doubt; then once doubt list --queue " +
-                   queue.name + ", and once doubt complete, retry or drop"});
+    if (!lost.empty()) find("record_lost", Severity::hazard, queue, {{"tasks", text_of(lost)}});
     if (found.empty()) return {};
-    find({.code = "overlooked",
-          .severity = workers > 0 ? Severity::note : Severity::warning,
-          .about = about(queue),
-          .what = counted(found.size(), "task") + " (#" + std::to_string(found.front().value) +
-                  (found.size() > 1 ? ", ..." : "") +
-                  ") that the store counts as handed over, and that no record settles",
-          .harm = "nobody is handed them again by the store itself",
-          .fix = "a worker of the queue sweeps them up, once a minute; let one run"});
+    find("overlooked", workers > 0 ? Severity::note : Severity::warning, queue,
+         {{"tasks", text_of(found)}});
     return {};
   }
 
@@ -484,14 +387,9 @@ class Doctor {
     }
     std::uint64_t seen = 0;
     for (const auto& [topic, count] : topics) seen += count;
-    find({.code = "unrouted",
-          .severity = Severity::warning,
-          .about = "topics",
-          .what = (all ? counted(*all, "task") : "at least " + counted(seen, "task")) +
-                  " that no queue takes" + (named.empty() ? "" : ": " + named),
-          .harm = "they are kept and never run: a mistyped topic or filter looks like that",
-          .fix = "add a queue that takes them (once queue add NAME --topic FILTER): it finds them "
-                 "all"});
+    find("unrouted", Severity::warning, "topics",
+         {{"tasks", all ? counted(*all, "task") : "at least " + counted(seen, "task")},
+          {"topics", named}});
     return {};
   }
 
@@ -502,7 +400,7 @@ class Doctor {
     });
   }
 
-  // Where the store contradicts itself. What is cheap to see; with --deep everything.
+  // Where the store contradicts itself. What is cheap to see; a deep look sees everything.
   Result<void> look_at_damage() {
     const auto depth = options_.deep ? store::Store::Depth::deep : store::Store::Depth::quick;
     std::uint64_t all = 0;
@@ -512,21 +410,14 @@ class Doctor {
       if (!page) return page.error();
       for (const store::Damage& damage : page->damages)
         if (++all <= kDamages)
-          find({.code = "contradiction",
-                .severity = Severity::hazard,
-                .about = damage.queue.empty() ? "zone" : "queue " + damage.queue,
-                .what = damage.what,
-                .harm = damage.harm,
-                .fix = kMend});
+          find("contradiction", Severity::hazard,
+               damage.queue.empty() ? std::string("zone") : "queue " + damage.queue,
+               {{"queue", damage.queue}, {"damage", damage.what}, {"harm", damage.harm}});
       after = std::move(page->next);
     } while (!after.empty());
     if (all > kDamages)
-      find({.code = "contradiction",
-            .severity = Severity::hazard,
-            .about = "zone",
-            .what = std::to_string(all - kDamages) + " more like these",
-            .harm = "see those above",
-            .fix = "once audit --deep lists all of them"});
+      find("contradiction/more", Severity::hazard, "zone",
+           {{"count", std::to_string(all - kDamages)}});
     else if (all == 0)
       checked_.push_back(options_.deep ? "every digest, index and counter: they agree"
                                        : "counters and positions: they agree");
@@ -540,14 +431,7 @@ class Doctor {
     checked_.push_back("retention: an id is known for " + time_text(kept) +
                        " after its task is settled");
     if (kept < kBriefly)
-      find({.code = "ids_kept_briefly",
-            .severity = Severity::warning,
-            .about = "retention",
-            .what = "an id is forgotten " + time_text(kept) + " after its task is settled",
-            .harm =
-                "a publisher that retries later than that (a webhook, a restarted job) adds the "
-                "task anew, and it runs again",
-            .fix = "once retention --ids 30d, or longer than the latest retry"});
+      find("ids_kept_briefly", Severity::warning, "retention", {{"kept", time_text(kept)}});
     return {};
   }
 
@@ -563,16 +447,21 @@ class Doctor {
     if (looked ||
         (looked.error().code != Code::store_unusable && looked.error().code != Code::not_found))
       return looked;
-    find({.code = "unreadable",
-          .severity = Severity::warning,
-          .about = at,
-          .what = "it cannot be read: " + looked.error().message,
-          .harm = "what is damaged cannot be run or recorded either; what this login may not read "
-                  "is not seen",
-          .fix = "put right what the message says; then look again"});
+    find("unreadable", Severity::warning, at, {{"error", looked.error().message}});
     return {};
   }
-  void find(Finding finding) { found_.push_back(std::move(finding)); }
+  // "3 tasks (#7, ...)"
+  static std::string text_of(const std::vector<Sequence>& tasks) {
+    return counted(tasks.size(), "task") + " (#" + std::to_string(tasks.front().value) +
+           (tasks.size() > 1 ? ", ..." : "") + ")";
+  }
+  void find(std::string_view key, Severity severity, std::string about, Facts facts) {
+    found_.push_back(core::finding(key, severity, std::move(about), std::move(facts)));
+  }
+  // The queue is a fact of its own.
+  void find(std::string_view key, Severity severity, const Queue& queue, const Facts& facts) {
+    find(key, severity, about(queue), core::together({{"queue", queue.name}}, facts));
+  }
 
   store::Store& store_;
   const DoctorOptions& options_;

@@ -19,7 +19,7 @@ std::vector<Result<store::Appended>> append_known(store::Store& store,
     for (const std::size_t i : unknown) again.push_back(items[i]);
     std::vector<Result<store::Appended>> found = store.append(again);
     for (std::size_t k = 0; k < unknown.size(); ++k) {
-      // A plain refusal now says nothing about what the first append did.
+      // A refusal of this try does not say whether the first try was written.
       const bool says_nothing = !found[k] && !found[k].error().in_doubt;
       if (!says_nothing) answers[unknown[k]] = std::move(found[k]);
     }

@@ -1,4 +1,4 @@
-// Appending to the log so that the answer is known whenever it can be.
+// Appends to the log, and finds out what happened to an append whose answer was lost.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace once::engine {
 
-// One answer per item, in order. An append whose outcome is unknown is sent again as it is: the nonce
-// recognises its own entry.
+// Returns one answer per item, in order. An append with an unknown outcome is sent again unchanged,
+// up to five times. The store recognises the entry of the first try by its nonce.
 std::vector<Result<store::Appended>> append_known(store::Store& store,
                                                   const std::vector<store::Append>& items);
 

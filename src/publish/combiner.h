@@ -1,5 +1,5 @@
-// Many threads, one batch: whoever comes while a batch is being written waits and goes into the
-// next one, led by the first of them.
+// Combines the calls of many threads into batches. While one caller writes a batch, later callers
+// wait. When it is done, the first waiting caller writes the next batch for all that fit.
 #pragma once
 
 #include <deque>
@@ -13,8 +13,8 @@
 
 namespace once::engine {
 
-// Any thread may call submit(). `work` answers one per item, in order, and runs on one of the
-// callers' threads, never twice at once.
+// Any thread may call submit(). `work` returns one answer per item, in order. It runs on the thread
+// of one of the callers, and never twice at the same time.
 template <class Item, class Answer>
 class Combiner {
  public:
@@ -58,7 +58,7 @@ class Combiner {
     bool leads = false;
   };
 
-  // The leader, who is in front, and as many behind it as fit.
+  // Takes the leader, which is the first caller, and as many callers behind it as fit.
   std::vector<Caller*> gather() {
     std::vector<Caller*> batch;
     std::size_t size = 0;
@@ -92,7 +92,7 @@ class Combiner {
   const Work work_;
   const std::unique_ptr<Mutex> mutex_;
   std::deque<Caller*> callers_;  // under mutex_
-  bool leading_ = false;         // under mutex_: some caller writes, or has been told to
+  bool leading_ = false;         // under mutex_: a caller writes or was told to write
 };
 
 }  // namespace once::engine

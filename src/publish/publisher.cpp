@@ -9,7 +9,7 @@
 namespace once::engine {
 namespace {
 
-constexpr std::size_t kBatch = 1024;
+constexpr std::size_t kPublishBatch = 1024;
 constexpr Duration kLongest = std::chrono::hours{24 * 365 * 10};
 
 Error conflict(const store::Append& item, const store::Appended& appended,
@@ -20,13 +20,17 @@ Error conflict(const store::Append& item, const store::Appended& appended,
   both->digest = encoding::text(appended.digest);
   both->given_digest = encoding::text(item.digest);
   both->differs = std::move(differs);
-  std::string where = unread;
+  std::string where;
   if (both->differs)
-    for (const std::string& path : *both->differs) where += (where.empty() ? "" : ", ") + path;
+    for (const std::string& path : *both->differs)
+      where += (where.empty() ? " (it differs in " : ", ") + path;
+  if (!where.empty()) where += ")";
+  if (!unread.empty())
+    where =
+        " (what differs is not known, because the other content could not be read: " + unread + ")";
   return {.code = Code::conflicting_duplicate,
           .message = "id '" + item.id + "' is already in the log as #" +
-                     std::to_string(appended.sequence.value) + " with other content" +
-                     (where.empty() ? "" : " (it differs in " + where + ")") +
+                     std::to_string(appended.sequence.value) + " with other content" + where +
                      "; nothing was added. Publish a changed task under an id of its own.",
           .conflict = std::move(both)};
 }
@@ -62,15 +66,16 @@ std::optional<Error> doomed(const Task& task, Time now) {
 }  // namespace
 
 Publisher::Publisher(store::Store& store, Scheduler& scheduler)
-    : store_(store), scheduler_(scheduler), combiner_(scheduler, kBatch, [this](const auto& items) {
-        return append_known(store_, items);
-      }) {}
+    : store_(store),
+      scheduler_(scheduler),
+      combiner_(scheduler, kPublishBatch,
+                [this](const auto& items) { return append_known(store_, items); }) {}
 
 std::vector<Result<Receipt>> Publisher::publish(std::vector<Task> tasks) {
   std::vector<Result<Receipt>> receipts;
   receipts.reserve(tasks.size());
-  for (std::size_t first = 0; first < tasks.size(); first += kBatch) {
-    const std::size_t last = std::min(tasks.size(), first + kBatch);
+  for (std::size_t first = 0; first < tasks.size(); first += kPublishBatch) {
+    const std::size_t last = std::min(tasks.size(), first + kPublishBatch);
     std::vector<store::Append> items;
     std::vector<std::optional<Error>> refused;
     for (std::size_t i = first; i < last; ++i) {
@@ -78,7 +83,7 @@ std::vector<Result<Receipt>> Publisher::publish(std::vector<Task> tasks) {
       refused.push_back(item ? std::nullopt : std::optional(item.error()));
       if (item) items.push_back(std::move(*item));
     }
-    // The combiner takes the items away, and a conflict needs them to say what differs.
+    // The combiner gets a copy, because receipt() needs the items to say what differs.
     const std::vector<Answer> answers =
         items.empty() ? std::vector<Answer>{} : combiner_.submit(items);
     std::size_t next = 0;
@@ -116,7 +121,7 @@ Result<store::Append> Publisher::prepare(Task task) {
   if (auto ok = core::check_id(task.id); !ok) return not_published(ok.error());
   const Time now = store_.wall();
   if (auto error = doomed(task, now)) {
-    // A publish that is repeated after the expiry still gets the answer about the first one.
+    // A publish that is repeated after the expiry still gets the receipt of the first one.
     const auto first = store_.find(task.id);
     if (!first) return first.error();
     if (!*first) return *error;
@@ -126,7 +131,8 @@ Result<store::Append> Publisher::prepare(Task task) {
                      .body = std::move(task.body),
                      .headers = std::move(task.headers),
                      .digest = *digest};
-  // A clock that says the same when the publish is repeated is not needed: the first entry stands.
+  // A repeated publish may compute other durations. That is harmless, because the first entry
+  // counts.
   if (task.not_before) item.delay = std::max(Duration{0}, *task.not_before - now);
   if (task.expires) item.lives = std::max(Duration{0}, *task.expires - now);
   if (item.delay > kLongest || item.lives.value_or(Duration{0}) > kLongest)
@@ -145,8 +151,7 @@ Result<Receipt> Publisher::receipt(const store::Append& item, const store::Appen
     const auto original = store_.find(item.id);
     std::string unread;
     if (!original)
-      unread = "what differs is not known, the other content could not be read: " +
-               original.error().message;
+      unread = original.error().message;
     else if (*original && (*original)->body)
       differs = encoding::differing((*original)->topic, *(*original)->body, item.topic, item.body);
     return conflict(item, appended, std::move(differs), unread);

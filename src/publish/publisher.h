@@ -1,5 +1,6 @@
-// Appends tasks: checks them, gives each its digest and nonce, gathers what many threads publish
-// into one batch, and finds out what became of a batch whose answer was lost.
+// Publishes tasks: checks each task, gives it a digest and a nonce, and appends it. A Combiner
+// joins the tasks of many threads into one batch. append_known() (append.h) makes the store call
+// and finds out what happened if the answer was lost.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,7 @@ class Publisher {
  public:
   Publisher(store::Store& store, Scheduler& scheduler);
 
-  // One answer per task, in order. Any thread.
+  // Returns one answer per task, in order. Any thread may call it.
   std::vector<Result<Receipt>> publish(std::vector<Task> tasks);
   PublisherMetrics metrics() const;  // any thread
 

@@ -1,13 +1,13 @@
-// The seam between the engine and what remembers and delivers: a log, a feed of deliveries per
-// queue, a ledger of records, and a little about the zone. memory/ is the reference, sqlite/ the
-// default; both pass tests/contract.
+// The seam between the engine and a store: a log, a feed of deliveries per queue, a ledger of
+// records, and the zone itself. memory/ is the reference, sqlite/ the default, nats/ the store for
+// many machines. All three pass tests/contract. Store, at the end of this file, has all parts.
 //
 // - Calls take batches, block, and answer per item; one bad item does not fail its batch. A batch
 //   is not atomic. A swap by itself is.
 // - A store never decides: it compares revisions, and asks the core where a rule is needed
-//   (judge_append, look_again, may_forget; the claim it is handed in fetch()).
-// - An error with in_doubt means that the write may have happened. An append that is repeated with
-//   its nonce, and a swap that is read back, find out.
+//   (judge_append, look_again, may_forget; the Claimer that commit() is given).
+// - An error with in_doubt means that the write may have happened. To find out, the caller repeats
+//   an append with the same nonce, and reads a swapped record back.
 // - Any thread may call anything.
 #pragma once
 
@@ -25,6 +25,7 @@
 #include "core/retention.h"
 #include "once/doctor.h"
 #include "once/view.h"
+#include "store/key_value.h"
 
 namespace once::store {
 
@@ -46,8 +47,8 @@ struct Append {
   std::map<std::string, std::string> headers{};
   Digest digest{};
   Nonce nonce{};
-  Duration delay{};                 // not to be run before so long after the append
-  std::optional<Duration> lives{};  // not to be begun later than so long after the append
+  Duration delay{};                 // the task must not start earlier than this after the append
+  std::optional<Duration> lives{};  // the task must not start later than this after the append
 };
 
 struct Appended {
@@ -61,17 +62,17 @@ struct Entry {
   Sequence sequence{};
   std::string id{};
   std::string topic{};
-  std::optional<Body> body{};  // none: retired
+  std::optional<Body> body{};  // nullopt if retention has removed it
   std::map<std::string, std::string> headers{};
   Digest digest{};
   Time published_at{};
-  std::uint64_t duplicates{};  // appends answered with it
+  std::uint64_t duplicates{};  // how many appends were answered as duplicates of it
   StoreTime appended_at{};
   Duration delay{};                 // as in Append
   std::optional<Duration> lives{};  // as in Append
 
   StoreTime not_before() const { return appended_at + delay; }
-  // Of one that is to wait at all: who looks may have a clock that is a little behind.
+  // False for an entry without a delay, even if `now` is slightly behind appended_at.
   bool waits_at(StoreTime now) const { return delay > Duration{0} && now < not_before(); }
 };
 
@@ -81,29 +82,30 @@ class Log {
   // An accepted item is durable when this returns. A duplicate is counted, durably, before the
   // answer. Within one batch a repeated id is a duplicate (or conflict) of the first.
   virtual std::vector<Result<Appended>> append(std::span<const Append> items) = 0;
-  // Entries after `after` whose topic matches `filter` (empty: all, Once's own too), in order, at
-  // most `limit`.
-  // May answer fewer than there are, but an empty answer means the end.
+  // Entries after `after` whose topic matches `filter`, in order, at most `limit`. An empty filter
+  // matches all topics, also those of Once itself. May return fewer entries than there are. An
+  // empty result means the end of the log.
   virtual Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
                                           std::string_view filter) = 0;
   virtual Result<std::optional<Entry>> find(std::string_view id) = 0;
-  // For the audit: like read() of everything, without headers, with empty bodies where they are not
-  // retired; and what is not there.
+  // For the audit: entries without headers, and the sequences that are missing. A body that is not
+  // retired is present and empty.
   struct Inventory {
     std::vector<Entry> entries{};
-    // Given out, and forgotten by nobody, among those that the page covers.
+    // Sequences of this page that the store gave out, that retention did not remove, and that the
+    // log does not have.
     core::Sequences missing{};
-    Sequence next{};  // where to go on; zero: the end
-    Sequence last{};  // that was given out, about
+    Sequence next{};  // `after` of the next page; zero if this is the last page
+    Sequence last{};  // the last sequence that was given out, approximately
   };
   virtual Result<Inventory> inventory(Sequence after, std::size_t limit) = 0;
 };
 
 // --- Ledger ---------------------------------------------------------------------------------
 
-// Answers a swap that would give an entry a second place to stand: a record of its own beside one of
-// its key that is bound to it, or one under its key beside a settled one of its own. Nothing was
-// written.
+// The error for a swap that would give an entry two records. Either the entry has the record of its
+// key and would get an own record, or it has a settled own record and would get the record of its
+// key. Nothing was written.
 inline Error stands_elsewhere(Sequence sequence) {
   return {.code = Code::wrong_state,
           .message = "task #" + std::to_string(sequence.value) +
@@ -114,10 +116,10 @@ inline Error stands_elsewhere(Sequence sequence) {
 // Where a record lives.
 struct Address {
   enum class Kind {
-    task,   // under the queue and the task's key; `sequence` names the entry that is asked about.
-            // In a queue that is a ledger alone: under its key, without an entry (sequence zero);
+    task,   // under the queue and the task's key; `sequence` names the entry.
+            // In a ledger-only queue: under its key, without an entry (sequence zero);
             // such records are counted and listed like tasks.
-    entry,  // under the queue and the entry's own sequence: for what has none under its key
+    entry,  // an own record: under the queue and the entry's sequence
     lone,   // under the queue and a name, without a log entry (slots, elections)
   };
   Kind kind = Kind::task;
@@ -130,28 +132,29 @@ struct Address {
 
 struct Swap {
   Address at{};
-  Revision expected{};  // zero: there must be none
+  Revision expected{};  // zero: there must be no record
   Record record{};
-  // Of the delivery that this answers; empty: none. Once the record is durable, and only then, the
-  // delivery is done with when look_again(record) is none, else handed over again after that long.
+  // The handle of the delivery that this write answers; empty if there is none. The store answers
+  // the delivery after the record is durable. If look_again(record) returns nullopt, the delivery
+  // is finished. Otherwise the store hands the entry over again after that delay.
   std::string handle{};
 };
 
 struct Swapped {
   bool written = false;
   std::optional<Stored> current{};  // written: the record with its revision and stamp;
-                                    // refused: what is there instead (none: nothing)
+                                    // refused: the record that is there, or nullopt
 };
 
-// A record with all its results is kept whole, however large the results are. A swap that changes no
-// large result does not write it again, and a record's values go with the record.
+// The ledger keeps a record with all its results, however large these are. A swap does not write an
+// unchanged large result again. If a record is removed, its large results are removed with it.
 class Ledger {
  public:
   virtual ~Ledger() = default;
   virtual std::vector<Result<Swapped>> swap(std::span<const Swap> items) = 0;
   virtual std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) = 0;
-  // For the audit: records about entries that the log does not have. Looks at some records after
-  // `after`, which is empty or the `next` of the page before.
+  // For the audit: records about entries that the log does not have. Reads some records after
+  // `after`, which is empty or the `next` of the last page.
   struct Strays {
     std::vector<Address> records{};
     std::string next{};  // empty: the end
@@ -161,81 +164,76 @@ class Ledger {
 
 // --- Feed -----------------------------------------------------------------------------------
 
-// How the engine claims, handed to fetch() so that a store that can do so reads, asks and writes in
-// one commit.
+// The engine's side of a claim; Intake::Round implements it. A store that can do so reads the
+// record, asks the Claimer and writes the claim in one commit.
 class Claimer {
  public:
   virtual ~Claimer() = default;
-  // Where the entry's record lives; none: the entry has no key (a path is missing).
+  // The address of the entry's record. Returns nullopt if the entry has no key (a path is missing).
   virtual std::optional<Address> address(const struct Entry& entry) = 0;
-  // The record to write over what is stored (null: nothing); none: do not claim. `order` came with
-  // the wake that hands the entry over (null: none did). Called in the middle of a write: must not
-  // call the store.
+  // Returns the record to write over `stored`, or nullopt if the store must not claim the entry.
+  // `stored` is null if there is no record. `order` is null if no wake brought one. The store calls
+  // this in the middle of a write, so it must not call the store.
   virtual std::optional<Record> claim(const Entry& entry, const Stored* stored,
                                       const core::Order* order, core::Now now) = 0;
 };
 
 struct Delivery {
   Entry entry{};
-  std::string handle{};  // the store's own; give it back in Swap or Settlement
-  // What the ledger holds at the entry's address, if it was read. An entry with a settled record of
-  // its own comes with that, and is not claimed.
+  std::string handle{};  // the store's own text; the caller returns it in Swap or Settlement
+  // The record at the entry's address, if the store read it. If the entry has a settled own record,
+  // it is that one, and the entry is not claimed.
   std::optional<Stored> stored{};
-  bool claimed = false;                // `stored` is what claim() gave and is durable
-  bool unanswered = false;             // `stored` is what claim() gave, and may be durable
-  std::optional<core::Order> order{};  // what the wake that hands it over carries
+  bool claimed = false;                // `stored` is what claim() returned, and is durable
+  bool unanswered = false;             // `stored` is what claim() returned, and may be durable
+  std::optional<core::Order> order{};  // the order in the wake that brought the entry
 };
 
 struct Fetch {
   std::string queue{};
-  // Who asks; zero: nobody who joined. not_found when the queue that it joined was removed, though
-  // there may be another of that name by now.
+  // The worker that fetches; zero if it did not join. The result is not_found if the queue that the
+  // worker joined was removed, even if a new queue has its name.
   Member member{};
   std::size_t limit = 1;
-  std::size_t again = SIZE_MAX;  // how many of them may be entries that were handed over before
+  std::size_t again = SIZE_MAX;  // at most this many entries that were handed over before
   Claimer* claimer = nullptr;
-  Duration wait{};         // how long to wait for the first one; zero: do not
-  std::stop_token stop{};  // ends the wait; once it is requested, nothing is handed over
+  Duration wait{};         // how long to wait for the first delivery; zero: not at all
+  std::stop_token stop{};  // ends the wait; after a stop request nothing is handed over
 };
 
+// The answer to a delivery that needs no write of a record.
 struct Settlement {
   std::string queue{};
   Sequence sequence{};
   std::string handle{};
-  std::optional<Duration> again{};  // none: done with
+  std::optional<Duration> again{};  // when to hand the entry over again; nullopt: it is finished
 };
 
 // Makes the feed hand an entry over again, now.
 struct Wake {
   Sequence sequence{};
-  // Stays with the entry, durably, until a delivery that carried it is answered by a write under
-  // the entry's own record, or settled as done with. Of two orders for one entry the first stands.
+  // The order stays with the entry, durably, until a delivery that carried it is answered. The
+  // answer is a write of the record that is about this entry, or a Settlement that finishes it. If
+  // there are two orders for one entry, the first one counts.
   std::optional<core::Order> order{};
 };
 
 class Feed {
  public:
   virtual ~Feed() = default;
-  // Hands over entries of the queue that nobody has been handed and whose not-before has come, or
-  // whose time to be looked at again has come. A paused queue hands nothing over. Handed over and not answered, an entry comes again after the queue's lease, or
-  // at once when the store sees that the worker is gone. A store may leave deliveries unclaimed;
-  // the caller then claims by swap(). An error with in_doubt means that everything that claim() gave
-  // may be durable.
-  virtual Result<std::vector<Delivery>> fetch(const Fetch& request) = 0;
-  // Answers deliveries for which there was nothing to write.
+  // Answers deliveries that need no write of a record. It does not change a task's state.
   virtual Result<void> settle(std::span<const Settlement> items) = 0;
-  // For the sweeper: entries after `after` that the feed counts as handed over and done with while
-  // their record is missing, unsettled or owes a reply. At most `limit`; `next` is where to go on
-  // (zero: the end).
+  // For the sweep: entries after `after` that the feed will not hand over again although their
+  // record is missing, unsettled or owes a reply. At most `limit`.
   struct Overlooked {
     std::vector<Sequence> sequences{};
-    std::vector<Sequence> perhaps{};  // of these: overdue, and may be handed over all the same
-    // Of these: they were answered as done with, which needs a record, and the leader has none. They
-    // may have run. The sweep must not make them run again as if they were new.
+    std::vector<Sequence> perhaps{};  // those of `sequences` that the feed may still hand over
+    // Those of `sequences` that were acknowledged and have no record. An acknowledgement needs a
+    // record, so these tasks may have run. The sweep must not run them again as new tasks.
     std::vector<Sequence> unrecorded{};
-    Sequence next{};
-    // All entries after `after` and up to this one are settled and owe no reply, or are scheduled and
-    // were never handed over; at least `after`.
+    Sequence next{};  // `after` of the next page; zero if this is the last page
+    // All entries after `after` and up to this one are settled and owe no reply, or are scheduled
+    // and were never handed over. At least `after`.
     Sequence settled{};
   };
   virtual Result<Overlooked> overlooked(std::string_view queue, Sequence after,
@@ -245,13 +243,13 @@ class Feed {
 
 // --- Zone -----------------------------------------------------------------------------------
 
-// A worker's presence. While it lives (and the inherited lock with it), claims made under its
-// number are known to be held; a store without such a lock goes by leases alone.
+// A worker's presence in a queue. As long as the worker or a program that inherited its lock runs,
+// the store knows that the worker's claims are held. A store without such a lock uses only leases.
 class Membership {
  public:
   virtual ~Membership() = default;
   virtual Member number() const = 0;
-  virtual int inheritable_fd() const = 0;  // -1: none. Programs inherit it.
+  virtual int inheritable_fd() const = 0;  // the lock that programs inherit; -1 if there is none
 };
 
 struct Counts {
@@ -262,18 +260,18 @@ struct Counts {
 };
 
 struct Row {
-  Entry entry{};  // without body; empty in a queue that is a ledger alone
+  Entry entry{};  // without body; empty in a ledger-only queue
   std::string queue{};
   std::string key{};
-  std::optional<Stored> stored{};      // none: never claimed
+  std::optional<Stored> stored{};      // nullopt if the task was never claimed
   bool own = false;                    // `stored` is the entry's own record, not the one of its key
-  std::optional<core::Order> order{};  // waits to be carried out
+  std::optional<core::Order> order{};  // an order that no worker has applied yet
   bool damaged =
       false;  // its record cannot be read; of it `stored` has the state, if that is known
   std::string contradicts{};  // what the store notes of the record, and the record denies
 };
 
-// When it was published; of a ledger alone, when it was first claimed.
+// When the task was published; in a ledger-only queue, when it was first claimed.
 inline Time published(const Row& row) {
   if (row.entry.sequence) return row.entry.published_at;
   if (!row.stored) return {};
@@ -281,15 +279,15 @@ inline Time published(const Row& row) {
   return record.attempts.empty() ? record.since : record.attempts.front().started_at;
 }
 
-// Where a row stands, by one rule for every store: scheduled before its not-before, waiting while an
-// order waits for a worker, else what its record says.
+// The state that people see, by one rule for every store. A task is scheduled before its
+// not-before, and waiting while an order waits for a worker. Otherwise its record says the state.
 inline State state_of(const Row& row, StoreTime now) {
   if (!row.stored) return row.entry.waits_at(now) ? State::scheduled : State::waiting;
   const State state = row.stored->record.state;
   return row.order && (state == State::dead || state == State::in_doubt) ? State::waiting : state;
 }
 
-// What it counts for in an audit.
+// What the row counts as in an audit.
 inline core::Accounted accounted(const Row& row, StoreTime now) {
   core::Accounted task{.state = state_of(row, now)};
   if (row.stored && !row.damaged) task.record = &row.stored->record;
@@ -306,12 +304,15 @@ struct RowFilter {
   bool lean = false;  // large results and logs may be missing from the records
 };
 
-// Answers add_queue() of a queue on a stream of others' in a store that has none.
+// The error of add_queue() for a queue on a stream of others, in a store that has no streams.
 inline Error has_no_streams(const Queue& queue) {
-  return {.code = Code::invalid_input,
-          .message = "queue '" + queue.name + "': the stream '" + queue.stream +
-                     "' can only be taken by a zone on NATS JetStream; nothing was added. Open the "
-                     "zone with --store nats://HOST:PORT/ZONE, or leave out the stream."};
+  return {
+      .code = Code::invalid_input,
+      .message = "queue '" + queue.name + "': the stream '" + queue.stream +
+                 "' can only be taken by a zone on NATS JetStream; nothing was added. Open such "
+                 "a zone, or leave out the stream.",
+      .reason = Reason::stream_needs_nats,
+      .facts = {{"queue", queue.name}, {"stream", queue.stream}}};
 }
 
 class Meta {
@@ -322,14 +323,14 @@ class Meta {
   virtual Time wall() = 0;
 
   struct QueueAdded {
-    bool added = false;  // false: `existing` stands, whatever it says
+    bool added = false;  // false: the name is taken by `existing`, which did not change
     Queue existing{};
     std::uint64_t found{};  // tasks of the log that it matches
   };
   virtual Result<QueueAdded> add_queue(const Queue& queue) = 0;
-  // Changes the definition of a queue, known by its name, when it is `expected` now; false: it is
-  // another one. The caller has seen to it that topic, key, from, stream and ledger stay as they are.
-  // Waiting fetches see it at once. The same definition again finishes a change that was cut off.
+  // Replaces the definition of the queue of that name if it is `expected`. Returns false if it is
+  // another one. The caller ensures that topic, key, from, stream and ledger do not change. Waiting
+  // fetches see the change at once. The same call again finishes a change that was cut off.
   virtual Result<bool> set_queue(const Queue& queue, const Queue& expected) = 0;
   virtual Result<std::vector<Queue>> queues() = 0;
   virtual Result<void> remove_queue(std::string_view name) = 0;
@@ -338,14 +339,14 @@ class Meta {
                                                    std::string_view worker) = 0;
 
   virtual Result<Counts> counts(std::string_view queue) = 0;
-  // How many are alive now, as counts() says; for less where a store can.
+  // How many workers are alive, as in counts(). A store overrides it if it can answer cheaper.
   virtual Result<std::uint64_t> workers(std::string_view queue) {
     const auto counted = counts(queue);
     if (!counted) return counted.error();
     return counted->workers;
   }
-  // Whether every task of the queue is settled, as counts() says, and none owes a reply (of which this
-  // knows nothing: each store adds it); for less where a store can.
+  // Whether every task of the queue is settled and none owes a reply. This default does not know of
+  // replies, so each store overrides it.
   virtual Result<bool> all_settled(std::string_view queue) {
     const auto counted = counts(queue);
     if (!counted) return counted.error();
@@ -353,10 +354,10 @@ class Meta {
       if (!core::settled(state) && tasks > 0) return false;
     return true;
   }
-  // Entries that no queue takes; those of Once's own topics are not counted.
+  // The number of entries that match no queue. Entries of Once's own topics are not counted.
   virtual Result<std::uint64_t> unrouted() = 0;
-  // Rows in (queue, sequence) order, in a queue that is a ledger alone in (queue, key) order;
-  // `after` is the last row of the page before. At most `limit`, fewer where they are large.
+  // Rows in (queue, sequence) order, in a ledger-only queue in (queue, key) order. `after` is the
+  // last row of the last page. At most `limit` rows; fewer if they are large.
   struct Page {
     std::vector<Row> rows{};
     bool more = false;  // there may be
@@ -365,29 +366,30 @@ class Meta {
 
   virtual Result<Retention> retention() = 0;
   virtual Result<void> set_retention(const Retention& ages) = 0;
-  // Applies may_forget() to a page of entries after `after`, and with the first page to the records
-  // of queues that are ledgers alone.
+  // Applies may_forget() to a page of entries after `after`. The first page also applies it to the
+  // records of ledger-only queues, and removes expired values of key_values().
   struct RetirePage {
     Retired retired{};
     Sequence next{};  // zero: the end
   };
   virtual Result<RetirePage> retire(Sequence after, std::size_t limit) = 0;
-  // The totals of what retention took of a queue's tasks, without their numbers. A task is counted there or is one of rows(),
-  // whenever the store stops.
+  // The totals of the tasks that retention removed from a queue. At any time, even after a crash, a
+  // task is counted either here or in rows().
   virtual Result<core::Past> past(std::string_view queue) = 0;
 };
 
 // --- Health ---------------------------------------------------------------------------------
 
-// What of a queue can be told without counting its tasks.
+// What a store can say about a queue without counting its tasks.
 struct QueueGlance {
-  std::uint64_t waiting{};  // never handed over
+  std::uint64_t waiting{};  // entries that were never handed over
   std::uint64_t workers{};
-  Sequence open_after{};  // whatever is not settled comes after it
+  Sequence open_after{};  // every unsettled entry is after this one
   bool readable = true;   // a page of rows costs no more than its length
 };
 
-// What only a store can see of itself and around it. It judges its own settings and nothing of tasks.
+// What only a store can see: its files, server, streams and other processes. It does not judge
+// tasks.
 struct Examination {
   std::vector<Finding> findings{};
   std::vector<std::string> checked{};
@@ -407,32 +409,46 @@ struct Damage {
 
 class Store : public Log, public Ledger, public Feed, public Meta {
  public:
-  // swap(), and then what fetch() hands over now. A store does both in one commit, or leaves the
-  // fetch to the caller and hands over nothing. When the commit fails, both have its error.
-  struct TurnResult {
+  virtual KeyValue& key_values() = 0;  // lives as long as the store
+
+  struct CommitResult {
     std::vector<Result<Swapped>> swapped{};
     Result<std::vector<Delivery>> delivered = std::vector<Delivery>{};
   };
-  virtual TurnResult turn(std::span<const Swap> items, const Fetch&) {
-    return {.swapped = swap(items)};
+  // Writes the records, then hands over deliveries. A store does both in one commit if it can. If that
+  // commit fails, both parts return its error.
+  //
+  // The store hands over entries that no worker has received and whose not-before has passed. It also
+  // hands over entries that are due again. A paused queue hands over nothing. If a delivery is not
+  // answered, the store hands the entry over again after the queue's lease, or at once if the store
+  // sees that the worker is gone. A store may leave deliveries unclaimed; the caller then claims them
+  // by swap(). If `delivered` is an error with in_doubt, every claim that the Claimer returned may be
+  // durable.
+  //
+  // A commit with records does not wait for a delivery. A store may then hand over fewer deliveries
+  // than are due, or none.
+  virtual CommitResult commit(std::span<const Swap> records, const Fetch& request) = 0;
+  // A commit without records.
+  Result<std::vector<Delivery>> fetch(const Fetch& request) {
+    return std::move(commit({}, request).delivered);
   }
-  virtual bool turns() const { return false; }  // whether turn() hands anything over
 
   // Reads only, and no more than a bounded part of the tasks unless `options` say deep.
   virtual Result<Examination> examine(const DoctorOptions&) { return Examination{}; }
-  // Compares what the store holds with what it holds elsewhere about the same. Quick: what one query
-  // tells, such as a counter that was set back. Deep: also every digest and every index, a bounded part
-  // per call. A store that only crashes, however often, has no damage. Reads only. `after` is empty or
-  // the `next` of the page before.
+  // Checks whether the store contradicts itself. Reads only. A quick check is one query, for
+  // example for a counter that was set back. A deep check also covers every digest and every index,
+  // one bounded page per call. Crashes alone never cause damage. `after` is empty or the `next` of
+  // the last page.
   enum class Depth { quick, deep };
   struct Verified {
     std::vector<Damage> damages{};
     std::string next{};  // empty: the end
-    double done{};       // of 1, about
+    double done{};       // the part that is checked, from 0 to 1, approximately
   };
   virtual Result<Verified> verify(Depth depth, const std::string& after) = 0;
-  // The entry of that sequence where the queue takes its tasks from, bound to be one of its own; none:
-  // there is none any more. Sequences of a queue on a stream of others' are that stream's.
+  // The entry of that sequence in the queue's source: the zone's log, or the stream of others that
+  // the queue is on. The caller knows that the entry belongs to the queue. Returns nullopt if the
+  // entry is gone.
   virtual Result<std::optional<Entry>> entry(std::string_view, Sequence sequence) {
     auto entries = read(Sequence{sequence.value - 1}, 1, {});
     if (!entries) return entries.error();

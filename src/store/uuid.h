@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <random>
 #include <string>
 
 namespace once::store {
@@ -18,6 +19,13 @@ inline std::string uuid_from(std::array<std::uint8_t, 16> bytes) {
     text += "0123456789abcdef"[bytes[i] & 0xf];
   }
   return text;
+}
+
+inline std::string random_uuid() {
+  std::random_device device;
+  std::array<std::uint8_t, 16> bytes{};
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(device());
+  return uuid_from(bytes);
 }
 
 }  // namespace once::store

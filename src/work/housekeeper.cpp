@@ -18,7 +18,7 @@ constexpr Duration kFromStartEvery = std::chrono::hours{1};  // a sweep of every
 constexpr Duration kRetireEvery = std::chrono::hours{1};
 constexpr Duration kLease = std::chrono::minutes{10};  // of one round
 constexpr int kRestPerRound = 20;
-constexpr std::size_t kPage = 500;
+constexpr std::size_t kSweepPage = 500;
 
 constexpr const char* kRecordLost =
     "its record is gone from the ledger, and it was handed over before: it may have run";
@@ -33,9 +33,9 @@ Result<std::vector<core::Sequence>> hold_unrecorded(store::Store& store, const s
   const auto queue = std::find_if(queues->begin(), queues->end(),
                                   [&](const Queue& each) { return each.name == name; });
   if (queue == queues->end()) return left;
-  const auto keys = encoding::KeyTemplate::parse(queue->key);
+  const auto keys = encoding::KeyTemplate::of(*queue);
   if (!keys) return keys.error();
-  LedgerWriter scribe(store, core::policy_of(*queue));
+  LedgerWriter writer(store, core::policy_of(*queue));
   for (const core::Sequence sequence : sequences) {
     const auto entry = store.entry(name, sequence);
     if (!entry) return entry.error();
@@ -59,7 +59,7 @@ Result<std::vector<core::Sequence>> hold_unrecorded(store::Store& store, const s
       aside.own = std::move(step->policy);
     }
     const auto written =
-        scribe.write({.at = {.queue = name, .key = std::move(*key), .sequence = sequence},
+        writer.write({.at = {.queue = name, .key = std::move(*key), .sequence = sequence},
                       .command = std::move(aside)});
     if (!written && written.error().code != Code::wrong_state) return written.error();
     if (!written || written->decision.verdict == core::Verdict::fenced) left.push_back(sequence);
@@ -84,7 +84,7 @@ Housekeeper::Housekeeper(store::Store& store, Scheduler& scheduler, std::string 
       queue_(std::move(queue)),
       worker_(std::move(worker)),
       member_(member),
-      scribe_(store, {.lease = kLease,
+      writer_(store, {.lease = kLease,
                       .attempts = std::numeric_limits<std::uint32_t>::max(),
                       .backoff = {kSweepEvery}}),
       mutex_(scheduler.mutex()),
@@ -97,7 +97,8 @@ Housekeeper::Housekeeper(store::Store& store, Scheduler& scheduler, std::string 
   duties_.push_back(
       {.name = "retention", .every = kRetireEvery, .work = [this](const auto& ending) {
          const auto retired = retire(store_, ending);
-         // A worker may not be permitted to forget: then that is somebody else's duty.
+         // The login of this worker may not be allowed to remove data. Then another process does
+         // it.
          return retired || retired.error().code == Code::store_unusable;
        }});
   activity_ = scheduler.spawn([this] { run(); });
@@ -137,9 +138,9 @@ Duration Housekeeper::rest(Duration every, Duration took) {
   return std::max(every, kRestPerRound * took);
 }
 
-// The election and the timetable are one record: claimed by whoever comes first once it is due,
-// then put off until the next time. A duty that was not done to the end is due at once. A queue that
-// is new has nothing to be healed or forgotten yet: only its timetable is begun.
+// The same record elects the housekeeper and stores when its next round is due. The first worker
+// that claims it when it is due runs the round, and then sets the next time. A round that was not
+// finished is due again at once. For a new queue, only the first time is set.
 void Housekeeper::attend(const Duty& duty) {
   const store::Address at{.kind = store::Address::Kind::lone, .queue = queue_, .key = duty.name};
   auto known = std::move(store_.get(std::span(&at, 1)).front());
@@ -148,19 +149,19 @@ void Housekeeper::attend(const Duty& duty) {
   core::Nonce nonce;
   scheduler_.random_bytes(nonce.bytes.data(), nonce.bytes.size());
   auto claimed =
-      scribe_.write({.at = at,
+      writer_.write({.at = at,
                      .known = std::move(*known),
                      .command = core::Claim{.worker = worker_, .member = member_, .nonce = nonce}});
   if (!claimed || claimed->decision.verdict != core::Verdict::claimed) return;
   const Moment begun = scheduler_.now();
   const bool well = is_new || (duty.work([this] { return ending(); }) && !ending());
-  // A process that was stopped meanwhile did not work for so long.
+  // If the process was suspended meanwhile, that time does not count as work.
   const auto took = std::min(std::chrono::ceil<Duration>(scheduler_.now() - begun), kLease);
   core::Command done = core::Fail{.nonce = nonce, .retry_in = rest(duty.every, took)};
   if (!well) done = core::Release{.nonce = nonce};
-  // When this cannot be written, the duty is due again once its lease is over.
+  // If this cannot be written, the duty is due again when its lease expires.
   static_cast<void>(
-      scribe_.write({.at = at, .known = std::move(claimed->stored), .command = std::move(done)}));
+      writer_.write({.at = at, .known = std::move(claimed->stored), .command = std::move(done)}));
 }
 
 Result<std::uint64_t> Housekeeper::sweep(store::Store& store, const std::string& queue,
@@ -169,7 +170,7 @@ Result<std::uint64_t> Housekeeper::sweep(store::Store& store, const std::string&
   std::uint64_t woken = 0;
   core::Sequence after = floor;
   while (!ending()) {
-    auto page = store.overlooked(queue, after, kPage);
+    auto page = store.overlooked(queue, after, kSweepPage);
     if (!page) return page.error();
     if (after == floor) floor = page->settled;
     std::vector<core::Sequence> to_wake;
@@ -196,7 +197,7 @@ Result<Retired> Housekeeper::retire(store::Store& store, const std::function<boo
   Retired total;
   core::Sequence after{};
   while (!ending()) {
-    auto page = store.retire(after, kPage);
+    auto page = store.retire(after, kSweepPage);
     if (!page) return page.error();
     total.bodies += page->retired.bodies;
     total.records += page->retired.records;

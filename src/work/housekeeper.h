@@ -1,6 +1,6 @@
-// What some worker must do now and then, elected by a lease: the sweep, which wakes every entry
-// that the feed counts as done while the ledger does not, and the retention. An entry whose record
-// was lost is held in doubt instead: it may have run.
+// Runs the regular duties of a queue: the sweep and the retention. A lease elects one of the
+// workers. The sweep wakes every entry that the feed would not deliver again although its record is
+// not settled. An entry whose record was lost may have run, so it is held in doubt instead.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 
 namespace once::engine {
 
-// Where a sweep begins: behind what was settled when it was last looked at. A person may have opened
-// some of that again since, and what is scheduled was passed over, so it falls to the start once an
-// hour, as often as retention reads everything.
+// Where a sweep begins: after the entries that were settled at the last sweep. A person may have
+// reopened some of them since, and scheduled entries were skipped. So a sweep begins at the start
+// of the log once an hour, as often as retention reads everything.
 class SweepFloor {
  public:
   core::Sequence& at(Moment now);
@@ -27,23 +27,23 @@ class SweepFloor {
 struct Duty {
   std::string name{};
   Duration every{};
-  // False: it was not done to the end. `ending` says that it is time to stop.
+  // Returns false if the duty was not finished. The duty must stop when `ending` returns true.
   std::function<bool(const std::function<bool()>& ending)> work{};
 };
 
 class Housekeeper {
  public:
-  // `others`: what is to be done beside the sweep and the retention.
+  // `others` are the duties besides the sweep and the retention.
   Housekeeper(store::Store& store, Scheduler& scheduler, std::string queue, std::string worker,
               core::Member member, std::vector<Duty> others = {});
-  ~Housekeeper();  // ends after the page it is at
+  ~Housekeeper();  // waits for the end of the current page
 
   // One round on the caller's thread, without an election. The sweep begins after `floor`, and moves
-  // it to where everything before is settled; it answers how many entries it woke.
+  // `floor` to the last entry before which all are settled. It returns how many entries it woke.
   static Result<std::uint64_t> sweep(store::Store& store, const std::string& queue,
                                      core::Sequence& floor, const std::function<bool()>& ending);
   static Result<Retired> retire(store::Store& store, const std::function<bool()>& ending);
-  // When a duty is due again that took that long: rounds take a twentieth of the time at most.
+  // The pause after a round that took that long. So rounds take at most a twentieth of the time.
   static Duration rest(Duration every, Duration took);
 
  private:
@@ -56,7 +56,7 @@ class Housekeeper {
   const std::string queue_;
   const std::string worker_;
   const core::Member member_;
-  LedgerWriter scribe_;
+  LedgerWriter writer_;
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;
   SweepFloor floor_;

@@ -6,10 +6,10 @@
 namespace once::engine {
 namespace {
 
-// How soon a delivery comes again that may not be claimed just now.
+// The delay of the next delivery if a task must not be claimed now.
 constexpr Duration kSoon{50};
 
-// What was claimed ahead and given back has not run.
+// True if no earlier attempt ran: all of them were claimed ahead and given back.
 bool first_start(const core::Record& record) {
   return record.claims == record.attempts.size() &&
          std::all_of(
@@ -19,29 +19,27 @@ bool first_start(const core::Record& record) {
 
 }  // namespace
 
-Intake::Intake(store::Store& store, Scheduler& scheduler, LedgerWriter& scribe,
-               WorkerCounters& meter, encoding::KeyTemplate key, IntakeSettings settings)
+Intake::Intake(store::Store& store, Scheduler& scheduler, LedgerWriter& writer,
+               WorkerCounters& counters, encoding::KeyTemplate key, IntakeSettings settings)
     : store_(store),
       scheduler_(scheduler),
-      scribe_(scribe),
-      meter_(meter),
+      writer_(writer),
+      counters_(counters),
       key_(std::move(key)),
       settings_(std::move(settings)) {}
 
-Result<Intake::IntakeResult> Intake::fetch(IntakeRequest request) {
-  Flights found;
-  const Result<void> all_known = recover(found);
-  if (!found.empty()) return IntakeResult{std::move(found), true};
-  if (!all_known && unresolved() >= request.limit) return all_known.error();
+Intake::CommitResult Intake::commit(std::span<const store::Swap> records, IntakeRequest request) {
+  if (records.empty()) {
+    RunningTasks found;
+    const Result<void> all_known = recover(found);
+    if (!found.empty()) return {.taken = IntakeResult{std::move(found), true}};
+    if (!all_known && unresolved() >= request.limit) return {.taken = all_known.error()};
+  } else if (unresolved() > 0) {
+    return {.swapped = store_.swap(records)};
+  }
   Round round(*this, std::move(request));
-  return take(round, store_.fetch(round.wanted()));
-}
-
-Intake::TurnResult Intake::turn(std::span<const store::Swap> swaps, IntakeRequest request) {
-  if (unresolved() > 0) return {.swapped = store_.swap(swaps)};
-  Round round(*this, std::move(request));
-  auto turned = store_.turn(swaps, round.wanted());
-  return {.swapped = std::move(turned.swapped), .taken = take(round, std::move(turned.delivered))};
+  auto both = store_.commit(records, round.wanted());
+  return {.swapped = std::move(both.swapped), .taken = take(round, std::move(both.delivered))};
 }
 
 Result<Intake::IntakeResult> Intake::take(Round& round,
@@ -49,7 +47,7 @@ Result<Intake::IntakeResult> Intake::take(Round& round,
   if (!deliveries) {
     if (!deliveries.error().in_doubt) return deliveries.error();
     for (Proposal& proposal : round.proposals) ask_again(std::move(proposal));
-    Flights found;
+    RunningTasks found;
     static_cast<void>(recover(found));
     if (found.empty()) return deliveries.error();
     return IntakeResult{std::move(found), true};
@@ -65,21 +63,21 @@ Result<Intake::IntakeResult> Intake::take(Round& round,
       unclaimed.push_back(std::move(delivery));
     } else if (delivery.stored->record.state == State::running) {
       store::Address at = *address(delivery.entry);
-      taken.flights.push_back(flight(std::move(delivery), std::move(at)));
-    } else {  // the claim settled it: as dead, in doubt or cancelled
-      meter_.recorded(delivery.stored->record);
+      taken.tasks.push_back(running_task(std::move(delivery), std::move(at)));
+    } else {  // the claim settled the task as dead, in doubt or cancelled
+      counters_.recorded(delivery.stored->record);
       if (delivery.stored->record.reply_due)
         debts.push_back({.at = *address(delivery.entry),
                          .stored = std::move(*delivery.stored),
                          .handle = std::move(delivery.handle)});
     }
   }
-  if (!debts.empty()) scribe_.pay(debts);
-  static_cast<void>(recover(taken.flights));  // those that are not known yet are asked for again
+  if (!debts.empty()) writer_.pay(debts);
+  static_cast<void>(recover(taken.tasks));  // claims that stay unresolved are tried again later
   if (!unclaimed.empty()) {
-    auto answered = answer(round, std::move(unclaimed), taken.flights);
-    // What was claimed runs; what could not be answered comes again by itself.
-    if (!answered && taken.flights.empty()) return answered.error();
+    auto answered = answer(round, std::move(unclaimed), taken.tasks);
+    // The claimed tasks run. The store delivers an unanswered delivery again.
+    if (!answered && taken.tasks.empty()) return answered.error();
   }
   return taken;
 }
@@ -124,18 +122,18 @@ std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
   if (!entry.body) return std::nullopt;
   if (!allowed(now.store)) return std::nullopt;
   const core::Claim wanted = intake_.command(entry, order);
-  core::Decision decision = core::decide(stored, wanted, *intake_.scribe_.policy(), now);
+  core::Decision decision = core::decide(stored, wanted, *intake_.writer_.policy(), now);
   if (decision.verdict == core::Verdict::claimed)
     proposals.push_back({entry.sequence, wanted.nonce});
   return std::move(decision.next);
 }
 
-// What may have been claimed before counts as claimed.
+// Unresolved claims of earlier rounds count as claimed.
 bool Intake::Round::allowed(core::StoreTime now) const {
   return !request_.allowed || request_.allowed(perhaps_ + proposals.size(), now);
 }
 
-// --- Flights ----------------------------------------------------------------------------------
+// --- Deliveries become running tasks, or are answered ------------------------------------------
 
 core::Claim Intake::command(const store::Entry& entry, const core::Order* order) const {
   core::Claim claim{.sequence = entry.sequence,
@@ -154,7 +152,7 @@ core::Claim Intake::command(const store::Entry& entry, const core::Order* order)
   return claim;
 }
 
-// Others may give the messages of their streams any headers.
+// On a stream of others, any publisher can set any header. So its tasks are never steps.
 std::optional<encoding::StepTask> Intake::step_of(const store::Entry& entry) const {
   if (!settings_.queue.stream.empty()) return std::nullopt;
   return encoding::read_step(entry.headers, settings_.queue.name);
@@ -164,45 +162,46 @@ Result<std::string> Intake::key_of(const store::Entry& entry) const {
   return key_.key(entry.id, entry.topic, entry.body ? *entry.body : Body{}, entry.headers);
 }
 
-std::unique_ptr<RunningTask> Intake::flight(store::Delivery delivery, store::Address at) const {
-  auto flight = std::make_unique<RunningTask>();
+std::unique_ptr<RunningTask> Intake::running_task(store::Delivery delivery,
+                                                  store::Address at) const {
+  auto running = std::make_unique<RunningTask>();
   if (auto step = step_of(delivery.entry)) {
-    flight->run = std::move(step->run);
-    flight->step = std::move(step->step);
+    running->run = std::move(step->run);
+    running->step = std::move(step->step);
   }
-  flight->task = {.topic = std::move(delivery.entry.topic),
-                  .id = std::move(delivery.entry.id),
-                  .body = std::move(*delivery.entry.body),
-                  .headers = std::move(delivery.entry.headers)};
+  running->task = {.topic = std::move(delivery.entry.topic),
+                   .id = std::move(delivery.entry.id),
+                   .body = std::move(*delivery.entry.body),
+                   .headers = std::move(delivery.entry.headers)};
   if (delivery.entry.delay > Duration{0})
-    flight->task.not_before = delivery.entry.published_at + delivery.entry.delay;
+    running->task.not_before = delivery.entry.published_at + delivery.entry.delay;
   if (delivery.entry.lives)
-    flight->task.expires = delivery.entry.published_at + *delivery.entry.lives;
-  flight->sequence = delivery.entry.sequence;
-  flight->digest = delivery.entry.digest;
-  flight->published_at = delivery.entry.published_at;
-  flight->address = std::move(at);
-  flight->handle = std::move(delivery.handle);
-  flight->stored = std::move(*delivery.stored);
-  flight->nonce = flight->stored.record.nonce;
-  flight->token = core::token_of(flight->stored.record, flight->stored.revision);
-  flight->attempt = flight->stored.record.claims;
-  flight->in_doubt = flight->stored.record.in_doubt;
-  flight->probing = flight->stored.record.attempts.back().probing;
-  flight->first = first_start(flight->stored.record);
-  flight->claimed_for = flight->stored.record.lease;
-  flight->own = flight->stored.record.own;
-  // The lease counts from the write, however late its answer is seen.
-  flight->renewed_at =
-      scheduler_.now() - std::max(Duration{0}, store_.now() - flight->stored.stamp);
-  meter_.claimed(flight->stored.record);
-  return flight;
+    running->task.expires = delivery.entry.published_at + *delivery.entry.lives;
+  running->sequence = delivery.entry.sequence;
+  running->digest = delivery.entry.digest;
+  running->published_at = delivery.entry.published_at;
+  running->address = std::move(at);
+  running->handle = std::move(delivery.handle);
+  running->stored = std::move(*delivery.stored);
+  running->nonce = running->stored.record.nonce;
+  running->token = core::token_of(running->stored.record, running->stored.revision);
+  running->attempt = running->stored.record.claims;
+  running->in_doubt = running->stored.record.in_doubt;
+  running->probing = running->stored.record.attempts.back().probing;
+  running->first = first_start(running->stored.record);
+  running->claimed_for = running->stored.record.lease;
+  running->own = running->stored.record.own;
+  // The lease begins with the write, even if the answer arrives late.
+  running->renewed_at =
+      scheduler_.now() - std::max(Duration{0}, store_.now() - running->stored.stamp);
+  counters_.claimed(running->stored.record);
+  return running;
 }
 
 Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed,
-                            Flights& flights) {
+                            RunningTasks& tasks) {
   std::vector<store::Settlement> settlements;
-  std::optional<Error> failed;  // what it is about comes again, or is found out later
+  std::optional<Error> failed;  // its delivery comes again, or its claim is unresolved
   for (store::Delivery& delivery : unclaimed) {
     const auto settle = [&](std::optional<Duration> again) {
       settlements.push_back({.queue = settings_.queue.name,
@@ -210,7 +209,7 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
                              .handle = delivery.handle,
                              .again = again});
     };
-    // `holder` is the record of its key, when that is another task's.
+    // `holder` is the record of the task's key if that record is about another task.
     const auto set_aside = [&](State state, std::string reason,
                                const core::Record* holder = nullptr) -> Result<void> {
       core::SetAside aside{.sequence = delivery.entry.sequence,
@@ -222,24 +221,24 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
         if (state == State::duplicate && holder && holder->state == State::completed)
           aside.result = holder->result;
       }
-      const auto written = scribe_.write({.at = own_place(delivery.entry),
+      const auto written = writer_.write({.at = own_place(delivery.entry),
                                           .command = std::move(aside),
                                           .handle = delivery.handle});
       if (!written) return written.error();
       if (written->decision.verdict == core::Verdict::set_aside)
-        meter_.recorded(written->stored->record);
+        counters_.recorded(written->stored->record);
       else
         settle(core::look_again(written->stored->record));
       return {};
     };
     const auto key = key_of(delivery.entry);
     Result<void> done;
-    // An order without a body to run came too late: somebody settled the task before it.
+    // An order for a task whose body is retired came too late: the task was settled before.
     const bool nothing_to_run = !delivery.order || !delivery.entry.body;
     if (delivery.stored && nothing_to_run && core::settled(delivery.stored->record.state) &&
         delivery.stored->record.sequence == delivery.entry.sequence) {
       if (!delivery.stored->record.reply_due) {
-        meter_.stopped_settled();
+        counters_.stopped_settled();
         settle(std::nullopt);
       } else if (const auto debt = pay(delivery); !debt) {
         settle(kSoon);
@@ -261,10 +260,10 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
       store::Address at = *address(delivery.entry);
       const core::Claim wanted =
           command(delivery.entry, delivery.order ? &*delivery.order : nullptr);
-      auto written = scribe_.write(
+      auto written = writer_.write(
           {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});
       if (!written && written.error().code == Code::wrong_state) {
-        settle(kSoon);  // it was cancelled a moment ago, as its own record says
+        settle(kSoon);  // the entry has got an own record a moment ago: it was cancelled
         continue;
       }
       if (!written) {
@@ -280,12 +279,12 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
       const std::string of = "#" + std::to_string(decision.of.value);
       switch (decision.verdict) {
         case core::Verdict::claimed:
-        case core::Verdict::already_done:  // an unanswered write of this very claim
+        case core::Verdict::already_done:  // an unanswered write of this claim was durable
           round.proposals.push_back({delivery.entry.sequence, written->stored->record.nonce});
           delivery.stored = std::move(written->stored);
-          flights.push_back(flight(std::move(delivery), std::move(at)));
+          tasks.push_back(running_task(std::move(delivery), std::move(at)));
           break;
-        case core::Verdict::held: meter_.stopped_held(); [[fallthrough]];
+        case core::Verdict::held: counters_.stopped_held(); [[fallthrough]];
         case core::Verdict::not_due:
           settle(std::max(Duration{1}, decision.until - store_.now()));
           break;
@@ -293,17 +292,17 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
           done = set_aside(State::duplicate, "same key as " + of, &written->stored->record);
           break;
         case core::Verdict::conflicting_key:
-          meter_.stopped_same_key();
+          counters_.stopped_same_key();
           done = set_aside(State::dead, std::string(core::kConflictingKey) + ": the key '" + *key +
                                             "' belongs to " + of + " with other content");
           break;
         case core::Verdict::exhausted:
         case core::Verdict::doubted:
         case core::Verdict::expired:
-        case core::Verdict::cancelled:  // recorded as settled, and the delivery with it
-          meter_.recorded(written->stored->record);
+        case core::Verdict::cancelled:  // the write settled the task and its delivery
+          counters_.recorded(written->stored->record);
           break;
-        default: meter_.stopped_settled(); settle(core::look_again(written->stored->record));
+        default: counters_.stopped_settled(); settle(core::look_again(written->stored->record));
       }
     }
     if (!done) failed = done.error();
@@ -314,23 +313,23 @@ Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed
   return {};
 }
 
-// A delivery does not tell in which of its two places its record lies: in the one that has the revision
-// it came with. None: that has changed since, or cannot be read.
+// A delivery does not say whether its record is the own record or the one of the key. It is the one
+// with the delivery's revision. Returns nullopt if that revision has changed or cannot be read.
 std::optional<Debt> Intake::pay(const store::Delivery& delivery) {
   std::vector<store::Address> places{own_place(delivery.entry)};
   if (auto at = address(delivery.entry)) places.push_back(std::move(*at));
-  auto found = scribe_.read(places);
+  auto found = writer_.read(places);
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (!found[i] || !*found[i] || (*found[i])->revision != delivery.stored->revision) continue;
     Debt debt{
         .at = std::move(places[i]), .stored = std::move(**found[i]), .handle = delivery.handle};
-    scribe_.pay(std::span(&debt, 1));
+    writer_.pay(std::span(&debt, 1));
     return debt;
   }
   return std::nullopt;
 }
 
-Result<void> Intake::recover(Flights& flights) {
+Result<void> Intake::recover(RunningTasks& tasks) {
   std::vector<Proposal> asked;
   {
     const std::lock_guard lock(mutex_);
@@ -338,8 +337,8 @@ Result<void> Intake::recover(Flights& flights) {
   }
   Result<void> all_known;
   for (Proposal& proposal : asked) {
-    Result<void> known = recover(proposal, flights);
-    // What a store will never tell is found out by whoever reclaims it.
+    Result<void> known = recover(proposal, tasks);
+    // If the error is permanent, the worker that reclaims the task finds out.
     if (known || !known.error().retryable) continue;
     all_known = std::move(known);
     ask_again(std::move(proposal));
@@ -357,9 +356,10 @@ std::size_t Intake::unresolved() const {
   return unresolved_.size();
 }
 
-// A write's answer was lost. What it claimed is mine by its nonce, or it was not written at all and
-// comes again. Without the delivery its handle is lost too: the record alone says when to look again.
-Result<void> Intake::recover(Proposal& proposal, Flights& flights) {
+// The answer to a claim was lost. If the record has the claim's nonce, the claim was written and
+// the task is ours. Otherwise it was not written, and the store delivers the task again. If the
+// delivery was lost too, there is no handle. Then only the record says when the feed looks again.
+Result<void> Intake::recover(Proposal& proposal, RunningTasks& tasks) {
   if (!proposal.delivery) {
     auto entry = store_.entry(settings_.queue.name, proposal.sequence);
     if (!entry) return entry.error();
@@ -375,7 +375,7 @@ Result<void> Intake::recover(Proposal& proposal, Flights& flights) {
       (*stored)->record.state != State::running)
     return {};
   delivery.stored = std::move(*stored);
-  flights.push_back(flight(std::move(delivery), std::move(*at)));
+  tasks.push_back(running_task(std::move(delivery), std::move(*at)));
   return {};
 }
 

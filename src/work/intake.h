@@ -1,5 +1,7 @@
-// The first stage of a worker: fetches deliveries of a queue and claims them, and gives a record of
-// its own to every delivery that cannot be claimed before the feed forgets it.
+// Claims the tasks of a queue, and makes the store call of a commit. Round decides each claim for
+// the store. take() then turns each claimed delivery into a RunningTask. A delivery that cannot be
+// claimed (a duplicate, a missing key, a retired body) gets an own record before it is answered, so
+// that the task does not vanish.
 #pragma once
 
 #include <functional>
@@ -22,41 +24,42 @@ struct IntakeSettings {
 
 struct IntakeRequest {
   std::size_t limit = 1;
-  // How many of the claims can be started at once. No more than these are entries that come again:
-  // a task that kills its worker must not use up the attempts of tasks that were claimed ahead.
+  // How many of the claims can start at once. At most this many may be redeliveries. A redelivered
+  // task may kill its worker, and must not use up the attempts of tasks that were claimed ahead.
   std::size_t handlers = 1;
   Duration wait{};         // for the first delivery
   std::stop_token stop{};  // ends the wait
-  // Asked in the middle of the store's write, with the claims made so far: may there be one more?
+  // Whether one more task may be claimed after `claimed`. The store's write calls it. May be empty.
   std::function<bool(std::size_t claimed, core::StoreTime now)> allowed{};
 };
 
-// Several threads may fetch and take turns.
+// Several threads may commit at the same time.
 class Intake {
  public:
-  Intake(store::Store& store, Scheduler& scheduler, LedgerWriter& scribe, WorkerCounters& meter,
+  Intake(store::Store& store, Scheduler& scheduler, LedgerWriter& writer, WorkerCounters& counters,
          encoding::KeyTemplate key, IntakeSettings settings);
 
   struct IntakeResult {
-    Flights flights{};
-    bool delivered = false;  // something came, if only to be set aside
+    RunningTasks tasks{};
+    bool delivered = false;  // there was a delivery, even if no task was claimed
   };
-  Result<IntakeResult> fetch(IntakeRequest request);
-  // Writes the swaps, and fetches what is there now if the store can do so in the same commit.
-  struct TurnResult {
+  // Writes the records and claims tasks, in one store call. While the outcome of an earlier claim is
+  // unknown, a commit with records claims nothing.
+  struct CommitResult {
     std::vector<Result<store::Swapped>> swapped{};
     Result<IntakeResult> taken = IntakeResult{};
   };
-  TurnResult turn(std::span<const store::Swap> swaps, IntakeRequest request);
+  CommitResult commit(std::span<const store::Swap> records, IntakeRequest request);
 
  private:
+  // A claim that the store was asked to write.
   struct Proposal {
     core::Sequence sequence;
     core::Nonce nonce;
-    std::optional<store::Delivery> delivery{};  // none: it was lost with the answer
+    std::optional<store::Delivery> delivery{};  // nullopt if it was lost with the answer
   };
 
-  // One fetch, as the store asks for its claims.
+  // The Claimer of one commit: the store calls it for each entry.
   class Round final : public store::Claimer {
    public:
     Round(Intake& intake, IntakeRequest request);
@@ -66,11 +69,11 @@ class Intake {
                                       const core::Order* order, core::Now now) override;
     bool allowed(core::StoreTime now) const;
 
-    std::vector<Proposal> proposals;  // what it claims
+    std::vector<Proposal> proposals;  // the claims so far
 
    private:
     Intake& intake_;
-    const std::size_t perhaps_;  // how many were unresolved when it began
+    const std::size_t perhaps_;  // unresolved_.size() when the round began; they count as claims
     IntakeRequest request_;
   };
 
@@ -79,27 +82,29 @@ class Intake {
   store::Address own_place(const store::Entry& entry) const;
   core::Claim command(const store::Entry& entry, const core::Order* order) const;
   Result<std::string> key_of(const store::Entry& entry) const;
-  std::unique_ptr<RunningTask> flight(store::Delivery delivery, store::Address at) const;
-  Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, Flights& flights);
-  // What a task that is a workflow's step says to this queue; none: it is none.
+  std::unique_ptr<RunningTask> running_task(store::Delivery delivery, store::Address at) const;
+  // Answers deliveries that the store left unclaimed: claims them, sets them aside or settles them.
+  Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, RunningTasks& tasks);
+  // The step of a workflow that the task is, for this queue. nullopt for any other task.
   std::optional<encoding::StepTask> step_of(const store::Entry& entry) const;
-  // Pays the reply that its record owes.
+  // Gives the reply that the record owes. nullopt if the record changed or cannot be read.
   std::optional<Debt> pay(const store::Delivery& delivery);
-  // An error: of some it is to be asked again.
-  Result<void> recover(Flights& flights);
-  Result<void> recover(Proposal& proposal, Flights& flights);
+  // Finds out what happened to the unresolved claims. Returns an error if some are still
+  // unresolved.
+  Result<void> recover(RunningTasks& tasks);
+  Result<void> recover(Proposal& proposal, RunningTasks& tasks);
   void ask_again(Proposal proposal);
   std::size_t unresolved() const;
 
   store::Store& store_;
   Scheduler& scheduler_;
-  LedgerWriter& scribe_;
-  WorkerCounters& meter_;
+  LedgerWriter& writer_;
+  WorkerCounters& counters_;
   const encoding::KeyTemplate key_;
   const IntakeSettings settings_;
 
   mutable std::mutex mutex_;
-  // May have been claimed before the answer was lost; under mutex_.
+  // Claims whose answer was lost, so that they may be durable. Under mutex_.
   std::vector<Proposal> unresolved_;
 };
 

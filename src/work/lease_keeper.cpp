@@ -6,17 +6,17 @@
 namespace once::engine {
 namespace {
 
-// How often a running claim is looked at: a person may have asked for it to be cancelled, and a
-// claim that was lost is better known soon. Short tasks are over before the first look.
+// How often the record of a running task is read. A person may have asked to cancel the task, or
+// the claim may be lost. Short tasks end before the first read.
 constexpr Duration kLookEvery = std::chrono::seconds{1};
 
 Duration elapsed(Moment from, Moment to) { return std::chrono::duration_cast<Duration>(to - from); }
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(Scheduler& scheduler, LedgerWriter& scribe, Duration grace)
+LeaseKeeper::LeaseKeeper(Scheduler& scheduler, LedgerWriter& writer, Duration grace)
     : scheduler_(scheduler),
-      scribe_(scribe),
+      writer_(writer),
       grace_(grace),
       mutex_(scheduler.mutex()),
       wake_(mutex_->condition()),
@@ -31,75 +31,76 @@ LeaseKeeper::~LeaseKeeper() {
   activity_.reset();
 }
 
-void LeaseKeeper::watch(RunningTask& flight) {
+void LeaseKeeper::watch(RunningTask& running) {
   std::lock_guard lock(*mutex_);
-  flight.place = flights_.size();
-  flights_.push_back(&flight);
+  running.place = watched_.size();
+  watched_.push_back(&running);
   if (!activity_) activity_ = scheduler_.spawn([this] { run(); });
-  if (due(flight) < wakes_at_) wake_->notify_all();
+  if (due(running) < wakes_at_) wake_->notify_all();
 }
 
-bool LeaseKeeper::start(RunningTask& flight) {
+bool LeaseKeeper::start(RunningTask& running) {
   std::unique_lock lock(*mutex_);
-  if (!may_run(flight, lock)) return false;
-  flight.started_at = scheduler_.now();
-  flight.look_at = *flight.started_at + kLookEvery;
-  if (due(flight) < wakes_at_) wake_->notify_all();
+  if (!may_run(running, lock)) return false;
+  running.started_at = scheduler_.now();
+  running.look_at = *running.started_at + kLookEvery;
+  if (due(running) < wakes_at_) wake_->notify_all();
   return true;
 }
 
-bool LeaseKeeper::may_run(RunningTask& flight) {
+bool LeaseKeeper::may_run(RunningTask& running) {
   std::unique_lock lock(*mutex_);
-  return may_run(flight, lock);
+  return may_run(running, lock);
 }
 
-bool LeaseKeeper::may_run(RunningTask& flight, std::unique_lock<Mutex>& lock) {
-  // A claim whose lease is over may be another's by now: it is renewed before it is begun.
+bool LeaseKeeper::may_run(RunningTask& running, std::unique_lock<Mutex>& lock) {
+  // After the lease has expired, another worker may have the task. So the lease is renewed before
+  // the handler starts.
   const auto lapsed = [&] {
-    return flight.stopped == Stopped::no && scheduler_.now() >= ends(flight);
+    return running.stopped == Stopped::no && scheduler_.now() >= ends(running);
   };
-  while (lapsed() && flight.busy) idle_->wait();
-  if (lapsed() && !out_of_time(flight)) {
-    flight.busy = true;
+  while (lapsed() && running.busy) idle_->wait();
+  if (lapsed() && !out_of_time(running)) {
+    running.busy = true;
     lock.unlock();
-    renew({&flight});
+    renew({&running});
     lock.lock();
-    if (lapsed() && !out_of_time(flight)) flight.stopped = Stopped::lost;
+    if (lapsed() && !out_of_time(running)) running.stopped = Stopped::lost;
   }
-  if (flight.stopped == Stopped::no && out_of_time(flight)) flight.stopped = Stopped::timed_out;
-  if (interrupted_ && flight.stopped == Stopped::no) flight.stopped = Stopped::interrupted;
-  return flight.stopped == Stopped::no;
+  if (running.stopped == Stopped::no && out_of_time(running)) running.stopped = Stopped::timed_out;
+  if (interrupted_ && running.stopped == Stopped::no) running.stopped = Stopped::interrupted;
+  return running.stopped == Stopped::no;
 }
 
-Result<Written> LeaseKeeper::write(RunningTask& flight, core::Command command) {
-  Intent intent{.at = flight.address, .command = std::move(command), .handle = flight.handle};
+Result<Written> LeaseKeeper::write(RunningTask& running, core::Command command) {
+  Intent intent{.at = running.address, .command = std::move(command), .handle = running.handle};
   {
     std::lock_guard lock(*mutex_);
-    while (flight.busy) idle_->wait();
-    if (flight.stopped == Stopped::lost || flight.stopped == Stopped::settled)
+    while (running.busy) idle_->wait();
+    if (running.stopped == Stopped::lost || running.stopped == Stopped::settled)
       return Written{.decision = {.verdict = core::Verdict::fenced}};
-    flight.busy = true;
-    intent.known = flight.stored;
+    running.busy = true;
+    intent.known = running.stored;
   }
-  auto written = scribe_.write(std::move(intent));
+  auto written = writer_.write(std::move(intent));
   std::vector<RunningTask*> stopping;
   {
     std::lock_guard lock(*mutex_);
     if (written) {
       const core::Verdict verdict = written->decision.verdict;
-      if (written->stored) flight.stored = *written->stored;
+      if (written->stored) running.stored = *written->stored;
       if (verdict == core::Verdict::fenced) {
-        flight.stopped = Stopped::lost;
+        running.stopped = Stopped::lost;
       } else if (written->stored && written->stored->record.state != State::running) {
-        flight.stopped = Stopped::settled;
+        running.stopped = Stopped::settled;
       }
-      if (flight.stopped == Stopped::no && flight.stored.record.cancel_asked)
-        flight.stopped = Stopped::cancelled;
-      if (flight.stopped == Stopped::no && interrupted_) flight.stopped = Stopped::interrupted;
-      if (flight.stopped != Stopped::no) stopping.push_back(&flight);
+      if (running.stopped == Stopped::no && running.stored.record.cancel_asked)
+        running.stopped = Stopped::cancelled;
+      if (running.stopped == Stopped::no && interrupted_) running.stopped = Stopped::interrupted;
+      if (running.stopped != Stopped::no) stopping.push_back(&running);
     }
     if (stopping.empty()) {
-      flight.busy = false;
+      running.busy = false;
       idle_->notify_all();
       wake_->notify_all();
     }
@@ -108,106 +109,106 @@ Result<Written> LeaseKeeper::write(RunningTask& flight, core::Command command) {
   return written;
 }
 
-void LeaseKeeper::give_up(RunningTask& flight, std::string why) {
+void LeaseKeeper::give_up(RunningTask& running, std::string why) {
   std::lock_guard lock(*mutex_);
-  if (!flight.given_up) flight.given_up = std::move(why);
+  if (!running.given_up) running.given_up = std::move(why);
 }
 
-std::optional<std::string> LeaseKeeper::given_up(const RunningTask& flight) const {
+std::optional<std::string> LeaseKeeper::given_up(const RunningTask& running) const {
   std::lock_guard lock(*mutex_);
-  return flight.given_up;
+  return running.given_up;
 }
 
-Stopped LeaseKeeper::stopped(const RunningTask& flight) const {
+Stopped LeaseKeeper::stopped(const RunningTask& running) const {
   std::lock_guard lock(*mutex_);
-  return flight.stopped;
+  return running.stopped;
 }
 
-core::Policy LeaseKeeper::policy(const RunningTask& flight) const {
-  const auto queue = scribe_.policy();
-  return flight.own ? core::applied(*queue, *flight.own) : *queue;
+core::Policy LeaseKeeper::policy(const RunningTask& running) const {
+  const auto queue = writer_.policy();
+  return running.own ? core::applied(*queue, *running.own) : *queue;
 }
 
-Duration LeaseKeeper::timeout(const RunningTask& flight) const {
-  const bool own = flight.own && flight.own->timeout > Duration{0};
-  return own ? flight.own->timeout : scribe_.policy()->timeout;
+Duration LeaseKeeper::timeout(const RunningTask& running) const {
+  const bool own = running.own && running.own->timeout > Duration{0};
+  return own ? running.own->timeout : writer_.policy()->timeout;
 }
 
-Moment LeaseKeeper::lease_end(const RunningTask& flight) const {
+Moment LeaseKeeper::lease_end(const RunningTask& running) const {
   std::lock_guard lock(*mutex_);
-  return ends(flight);
+  return ends(running);
 }
 
 std::size_t LeaseKeeper::held_at(core::StoreTime time) const {
   std::lock_guard lock(*mutex_);
   return static_cast<std::size_t>(
-      std::count_if(flights_.begin(), flights_.end(), [&](const RunningTask* flight) {
-        return flight->stopped == Stopped::no &&
-               time < flight->stored.stamp + flight->stored.record.lease;
+      std::count_if(watched_.begin(), watched_.end(), [&](const RunningTask* running) {
+        return running->stopped == Stopped::no &&
+               time < running->stored.stamp + running->stored.record.lease;
       }));
 }
 
-void LeaseKeeper::unwatch(std::span<RunningTask* const> flights) {
+void LeaseKeeper::unwatch(std::span<RunningTask* const> tasks) {
   std::lock_guard lock(*mutex_);
-  for (RunningTask* flight : flights) {
-    while (flight->busy) idle_->wait();
-    if (flight->place == RunningTask::kNowhere) continue;  // done before
-    flights_.back()->place = flight->place;
-    flights_[flight->place] = flights_.back();
-    flights_.pop_back();
-    flight->place = RunningTask::kNowhere;
+  for (RunningTask* running : tasks) {
+    while (running->busy) idle_->wait();
+    if (running->place == RunningTask::kNowhere) continue;  // not watched any more
+    watched_.back()->place = running->place;
+    watched_[running->place] = watched_.back();
+    watched_.pop_back();
+    running->place = RunningTask::kNowhere;
   }
 }
 
 void LeaseKeeper::interrupt() {
   std::unique_lock lock(*mutex_);
   interrupted_ = true;
-  std::vector<RunningTask*> running;
-  for (RunningTask* flight : flights_) {
-    if (flight->stopped != Stopped::no || flight->busy) continue;
-    flight->stopped = Stopped::interrupted;
-    running.push_back(flight);
+  std::vector<RunningTask*> interrupted;
+  for (RunningTask* running : watched_) {
+    if (running->stopped != Stopped::no || running->busy) continue;
+    running->stopped = Stopped::interrupted;
+    interrupted.push_back(running);
   }
-  // One that is being renewed just now is stopped by the keeper afterwards.
-  for (RunningTask* flight : running) flight->busy = true;
+  // A task whose renewal is in progress is stopped by run() after the renewal.
+  for (RunningTask* running : interrupted) running->busy = true;
   lock.unlock();
-  stop_all(running);
+  stop_all(interrupted);
 }
 
-// The callbacks of a stop token are other people's code: they run without the mutex, and the flight
-// stays where it is meanwhile because it is busy.
-void LeaseKeeper::stop_all(const std::vector<RunningTask*>& flights) {
-  if (flights.empty()) return;
-  for (RunningTask* flight : flights) flight->stop.request_stop();
+// The callbacks of a stop token are code of the handler. So they run without the mutex. `busy`
+// keeps the task in place meanwhile.
+void LeaseKeeper::stop_all(const std::vector<RunningTask*>& tasks) {
+  if (tasks.empty()) return;
+  for (RunningTask* running : tasks) running->stop.request_stop();
   std::lock_guard lock(*mutex_);
-  for (RunningTask* flight : flights) flight->busy = false;
+  for (RunningTask* running : tasks) running->busy = false;
   idle_->notify_all();
   wake_->notify_all();
 }
 
-Moment LeaseKeeper::due(const RunningTask& flight) const {
-  if (flight.busy || flight.stopped == Stopped::lost || flight.stopped == Stopped::settled)
+Moment LeaseKeeper::due(const RunningTask& running) const {
+  if (running.busy || running.stopped == Stopped::lost || running.stopped == Stopped::settled)
     return Moment::max();
-  Moment next = renewal(flight);
-  if (!flight.started_at || flight.stopped != Stopped::no) return next;
-  next = std::min(next, flight.look_at);
-  const Duration timeout = this->timeout(flight);
-  return timeout == Duration{0} ? next : std::min<Moment>(next, *flight.started_at + timeout);
+  Moment next = renewal(running);
+  if (!running.started_at || running.stopped != Stopped::no) return next;
+  next = std::min(next, running.look_at);
+  const Duration timeout = this->timeout(running);
+  return timeout == Duration{0} ? next : std::min<Moment>(next, *running.started_at + timeout);
 }
 
-Moment LeaseKeeper::renewal(const RunningTask& flight) const {
-  if (flight.renewed_out) return Moment::max();
-  return std::max<Moment>(flight.renewed_at + flight.stored.record.lease / 3, not_before_);
+Moment LeaseKeeper::renewal(const RunningTask& running) const {
+  if (running.renewed_out) return Moment::max();
+  return std::max<Moment>(running.renewed_at + running.stored.record.lease / 3, not_before_);
 }
 
-Moment LeaseKeeper::ends(const RunningTask& flight) const {
-  return flight.renewed_at + flight.stored.record.lease;
+Moment LeaseKeeper::ends(const RunningTask& running) const {
+  return running.renewed_at + running.stored.record.lease;
 }
 
-bool LeaseKeeper::out_of_time(const RunningTask& flight) const {
-  const Duration timeout = this->timeout(flight);
-  return timeout > Duration{0} && flight.started_at &&
-         scheduler_.now() >= *flight.started_at + timeout;
+bool LeaseKeeper::out_of_time(const RunningTask& running) const {
+  const Duration timeout = this->timeout(running);
+  return timeout > Duration{0} && running.started_at &&
+         scheduler_.now() >= *running.started_at + timeout;
 }
 
 void LeaseKeeper::run() {
@@ -215,7 +216,7 @@ void LeaseKeeper::run() {
   while (!ending_) {
     const Moment now = scheduler_.now();
     wakes_at_ = Moment::max();
-    for (const RunningTask* flight : flights_) wakes_at_ = std::min(wakes_at_, due(*flight));
+    for (const RunningTask* running : watched_) wakes_at_ = std::min(wakes_at_, due(*running));
     if (wakes_at_ > now) {
       wake_->wait(wakes_at_ == Moment::max() ? std::nullopt : std::optional(wakes_at_));
       continue;
@@ -223,17 +224,17 @@ void LeaseKeeper::run() {
     std::vector<RunningTask*> stopping;
     std::vector<RunningTask*> renewing;
     std::vector<RunningTask*> looking;
-    for (RunningTask* flight : flights_) {
-      if (due(*flight) > now) continue;
-      if (flight->stopped == Stopped::no && out_of_time(*flight)) {
-        flight->stopped = Stopped::timed_out;
-        stopping.push_back(flight);
-      } else if (renewal(*flight) <= now) {
-        renewing.push_back(flight);
+    for (RunningTask* running : watched_) {
+      if (due(*running) > now) continue;
+      if (running->stopped == Stopped::no && out_of_time(*running)) {
+        running->stopped = Stopped::timed_out;
+        stopping.push_back(running);
+      } else if (renewal(*running) <= now) {
+        renewing.push_back(running);
       } else {
-        looking.push_back(flight);
+        looking.push_back(running);
       }
-      flight->busy = true;
+      running->busy = true;
     }
     lock.unlock();
     stop_all(stopping);
@@ -243,50 +244,50 @@ void LeaseKeeper::run() {
   }
 }
 
-void LeaseKeeper::renew(const std::vector<RunningTask*>& flights) {
-  if (flights.empty()) return;
+void LeaseKeeper::renew(const std::vector<RunningTask*>& tasks) {
+  if (tasks.empty()) return;
   const Moment now = scheduler_.now();
   std::vector<Intent> intents;
   {
     std::lock_guard lock(*mutex_);
-    for (const RunningTask* flight : flights)
+    for (const RunningTask* running : tasks)
       intents.push_back(
-          {.at = flight->address,
-           .known = flight->stored,
-           .command = core::Renew{.nonce = flight->nonce,
-                                  .spent = elapsed(flight->started_at.value_or(now), now),
+          {.at = running->address,
+           .known = running->stored,
+           .command = core::Renew{.nonce = running->nonce,
+                                  .spent = elapsed(running->started_at.value_or(now), now),
                                   .grace = grace_,
-                                  .lease = flight->claimed_for},
-           .handle = flight->handle});
+                                  .lease = running->claimed_for},
+           .handle = running->handle});
   }
-  auto written = scribe_.write(std::move(intents));
+  auto written = writer_.write(std::move(intents));
   std::vector<RunningTask*> stopping;
   {
     std::lock_guard lock(*mutex_);
-    for (std::size_t i = 0; i < flights.size(); ++i) {
-      RunningTask& flight = *flights[i];
-      if (!written[i]) {  // the store is away: the handler runs on, the next renewal decides
-        not_before_ = now + std::min<Duration>(scribe_.policy()->lease / 9, Duration{1000});
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      RunningTask& running = *tasks[i];
+      if (!written[i]) {  // the store is away: the handler continues; the next renewal decides
+        not_before_ = now + std::min<Duration>(writer_.policy()->lease / 9, Duration{1000});
       } else {
-        if (written[i]->stored) flight.stored = std::move(*written[i]->stored);
+        if (written[i]->stored) running.stored = std::move(*written[i]->stored);
         const bool overdue = written[i]->decision.verdict == core::Verdict::overdue;
-        if (!overdue) flight.renewed_at = now;  // else nothing was written
-        // The queue's timeout bounds the lease of one that has begun: there is nothing to add to it
-        // any more.
-        flight.renewed_out = overdue || (flight.started_at && *flight.started_at <= now &&
-                                         flight.stored.record.lease < flight.claimed_for);
+        if (!overdue) running.renewed_at = now;  // else nothing was written
+        // The queue's timeout limits the lease of a task that has started. At that limit, the lease
+        // cannot be extended any more.
+        running.renewed_out = overdue || (running.started_at && *running.started_at <= now &&
+                                          running.stored.record.lease < running.claimed_for);
       }
       if (written[i] && written[i]->decision.verdict == core::Verdict::fenced) {
-        flight.stopped = Stopped::lost;
-        stopping.push_back(&flight);
-      } else if (flight.stored.record.cancel_asked && flight.stopped == Stopped::no) {
-        flight.stopped = Stopped::cancelled;
-        stopping.push_back(&flight);
-      } else if (interrupted_ && flight.stopped == Stopped::no) {
-        flight.stopped = Stopped::interrupted;
-        stopping.push_back(&flight);
+        running.stopped = Stopped::lost;
+        stopping.push_back(&running);
+      } else if (running.stored.record.cancel_asked && running.stopped == Stopped::no) {
+        running.stopped = Stopped::cancelled;
+        stopping.push_back(&running);
+      } else if (interrupted_ && running.stopped == Stopped::no) {
+        running.stopped = Stopped::interrupted;
+        stopping.push_back(&running);
       } else {
-        flight.busy = false;
+        running.busy = false;
       }
     }
     idle_->notify_all();
@@ -294,32 +295,33 @@ void LeaseKeeper::renew(const std::vector<RunningTask*>& flights) {
   stop_all(stopping);
 }
 
-// What others did to the records meanwhile. A store that is away says nothing: the renewal decides.
-void LeaseKeeper::look(const std::vector<RunningTask*>& flights) {
-  if (flights.empty()) return;
+// Reads the records of running tasks, to see changes by other workers and people. If the store is
+// away, the next renewal decides.
+void LeaseKeeper::look(const std::vector<RunningTask*>& tasks) {
+  if (tasks.empty()) return;
   std::vector<store::Address> addresses;
-  for (const RunningTask* flight : flights) addresses.push_back(flight->address);
-  auto found = scribe_.read(addresses);
+  for (const RunningTask* running : tasks) addresses.push_back(running->address);
+  auto found = writer_.read(addresses);
   std::vector<RunningTask*> stopping;
   {
     std::lock_guard lock(*mutex_);
-    for (std::size_t i = 0; i < flights.size(); ++i) {
-      RunningTask& flight = *flights[i];
-      flight.look_at = scheduler_.now() + kLookEvery;
-      if (found[i] && *found[i] && (*found[i])->revision >= flight.stored.revision) {
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      RunningTask& running = *tasks[i];
+      running.look_at = scheduler_.now() + kLookEvery;
+      if (found[i] && *found[i] && (*found[i])->revision >= running.stored.revision) {
         const core::Record& record = (*found[i])->record;
-        const bool mine = record.state == State::running && record.nonce == flight.nonce;
+        const bool mine = record.state == State::running && record.nonce == running.nonce;
         if (!mine)
-          flight.stopped = Stopped::lost;
-        else if (record.cancel_asked && flight.stopped == Stopped::no)
-          flight.stopped = Stopped::cancelled;
-        if (mine) flight.stored = std::move(**found[i]);
+          running.stopped = Stopped::lost;
+        else if (record.cancel_asked && running.stopped == Stopped::no)
+          running.stopped = Stopped::cancelled;
+        if (mine) running.stored = std::move(**found[i]);
       }
-      if (flight.stopped == Stopped::no && interrupted_) flight.stopped = Stopped::interrupted;
-      if (flight.stopped == Stopped::no) {
-        flight.busy = false;
+      if (running.stopped == Stopped::no && interrupted_) running.stopped = Stopped::interrupted;
+      if (running.stopped == Stopped::no) {
+        running.busy = false;
       } else {
-        stopping.push_back(&flight);
+        stopping.push_back(&running);
       }
     }
     idle_->notify_all();

@@ -1,6 +1,8 @@
 #include "work/ledger_writer.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "work/reply.h"
 #include "work/worker_counters.h"
@@ -9,92 +11,117 @@ namespace once::engine {
 namespace {
 
 template <class T>
-void note_answer(WorkerCounters* meter, const std::vector<Result<T>>& answers) {
-  if (meter && std::any_of(answers.begin(), answers.end(),
-                           [](const auto& each) { return static_cast<bool>(each); }))
-    meter->answered();
+void note_answer(WorkerCounters* counters, const std::vector<Result<T>>& answers) {
+  if (counters && std::any_of(answers.begin(), answers.end(),
+                              [](const auto& each) { return static_cast<bool>(each); }))
+    counters->answered();
 }
 
-constexpr int kRounds = 16;  // lost races and lost answers before a caller is told to come again
+constexpr int kWriteRounds =
+    16;  // lost races and lost answers before a caller is told to come again
 
 }  // namespace
 
-std::vector<Result<Written>> LedgerWriter::write(std::vector<Intent> intents,
-                                                 const Swapper& first) {
-  std::vector<std::optional<Result<Written>>> answers(intents.size());
-  std::vector<std::size_t> open(intents.size());
-  for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
-
-  const auto policy = this->policy();
-  for (int round = 0; round < kRounds && !open.empty(); ++round) {
-    const core::Now time = now();
-    std::vector<store::Swap> swaps;
-    std::vector<core::Decision> decisions;
-    std::vector<std::size_t> writing;
-    for (const std::size_t i : open) {
-      Intent& intent = intents[i];
-      core::Decision decision =
-          core::decide(intent.known ? &*intent.known : nullptr, intent.command, *policy, time);
-      if (!decision.next) {
-        answers[i] = Written{.decision = std::move(decision), .stored = std::move(intent.known)};
-        continue;
-      }
-      swaps.push_back({.at = intent.at,
-                       .expected = intent.known ? intent.known->revision : core::Revision{},
-                       .record = std::move(*decision.next),
-                       .handle = intent.handle});
-      decision.next.reset();
-      decisions.push_back(std::move(decision));
-      writing.push_back(i);
-    }
-    if (swaps.empty()) break;
-
-    std::vector<Result<store::Swapped>> swapped =
-        round == 0 && first ? first(swaps) : store_.swap(swaps);
-    note_answer(meter_, swapped);
-    std::vector<std::size_t> again;
-    std::vector<std::size_t> unknown;
-    for (std::size_t k = 0; k < writing.size(); ++k) {
-      const std::size_t i = writing[k];
-      if (!swapped[k]) {
-        if (swapped[k].error().in_doubt) unknown.push_back(i);
-        answers[i] = swapped[k].error();
-      } else if (swapped[k]->written) {
-        answers[i] =
-            Written{.decision = std::move(decisions[k]), .stored = std::move(swapped[k]->current)};
-      } else {
-        intents[i].known = std::move(swapped[k]->current);
-        again.push_back(i);
-      }
-    }
-    if (!unknown.empty()) {
-      std::vector<store::Address> addresses;
-      for (const std::size_t i : unknown) addresses.push_back(intents[i].at);
-      auto found = store_.get(addresses);
-      for (std::size_t k = 0; k < unknown.size(); ++k) {
-        if (!found[k]) continue;  // the error in doubt stands
-        intents[unknown[k]].known = std::move(*found[k]);
-        answers[unknown[k]].reset();
-        again.push_back(unknown[k]);
-      }
-    }
-    open = std::move(again);
-  }
-
-  std::vector<Result<Written>> result;
-  result.reserve(answers.size());
-  for (auto& answer : answers)
-    result.push_back(answer ? std::move(*answer)
-                            : Result<Written>(Error{
-                                  .code = Code::store_unavailable,
-                                  .message = "the record changed too often to be written; the same "
-                                             "call again is safe",
-                                  .retryable = true}));
-  pay_for(intents, result);
-  return result;
+LedgerBatch::LedgerBatch(std::vector<Intent> intents)
+    : intents_(std::move(intents)), results_(intents_.size()), open_(intents_.size()) {
+  std::iota(open_.begin(), open_.end(), std::size_t{0});
 }
 
-// The record of a key may be another task's, whose own delivery is somebody else's.
+void LedgerBatch::decide(const core::Policy& policy, core::Now now) {
+  swaps_.clear();
+  decisions_.clear();
+  writing_.clear();
+  for (const std::size_t i : std::exchange(open_, {})) {
+    Intent& intent = intents_[i];
+    core::Decision decision =
+        core::decide(intent.known ? &*intent.known : nullptr, intent.command, policy, now);
+    if (!decision.next) {
+      results_[i] = Written{.decision = std::move(decision), .stored = std::move(intent.known)};
+      continue;
+    }
+    swaps_.push_back({.at = intent.at,
+                      .expected = intent.known ? intent.known->revision : core::Revision{},
+                      .record = std::move(*decision.next),
+                      .handle = intent.handle});
+    decision.next.reset();
+    decisions_.push_back(std::move(decision));
+    writing_.push_back(i);
+  }
+}
+
+void LedgerBatch::answered(std::vector<Result<store::Swapped>> answers) {
+  for (std::size_t k = 0; k < writing_.size(); ++k) {
+    const std::size_t i = writing_[k];
+    if (!answers[k]) {
+      if (answers[k].error().in_doubt) unanswered_.push_back(i);
+      results_[i] = answers[k].error();
+    } else if (answers[k]->written) {
+      results_[i] =
+          Written{.decision = std::move(decisions_[k]), .stored = std::move(answers[k]->current)};
+    } else {
+      intents_[i].known = std::move(answers[k]->current);
+      open_.push_back(i);
+    }
+  }
+  swaps_.clear();
+  writing_.clear();
+}
+
+// If the record cannot be read, the error stays in doubt.
+void LedgerBatch::read_back(store::Store& store) {
+  if (unanswered_.empty()) return;
+  std::vector<store::Address> addresses;
+  for (const std::size_t i : unanswered_) addresses.push_back(intents_[i].at);
+  auto found = store.get(addresses);
+  for (std::size_t k = 0; k < unanswered_.size(); ++k) {
+    if (!found[k]) continue;
+    const std::size_t i = unanswered_[k];
+    intents_[i].known = std::move(*found[k]);
+    results_[i].reset();
+    open_.push_back(i);
+  }
+  unanswered_.clear();
+}
+
+LedgerBatch LedgerWriter::begin(std::vector<Intent> intents) {
+  LedgerBatch batch(std::move(intents));
+  batch.decide(*policy(), now());
+  return batch;
+}
+
+void LedgerWriter::answered(LedgerBatch& batch, std::vector<Result<store::Swapped>> answers) {
+  note_answer(counters_, answers);
+  batch.answered(std::move(answers));
+}
+
+std::vector<Result<Written>> LedgerWriter::finish(LedgerBatch batch) {
+  const auto policy = this->policy();
+  for (int round = 1; round <= kWriteRounds; ++round) {
+    if (!batch.swaps().empty()) answered(batch, store_.swap(batch.swaps()));
+    batch.read_back(store_);
+    if (batch.open_.empty() || round == kWriteRounds) break;
+    batch.decide(*policy, now());
+  }
+
+  std::vector<Result<Written>> results;
+  results.reserve(batch.results_.size());
+  for (auto& result : batch.results_)
+    results.push_back(result
+                          ? std::move(*result)
+                          : Result<Written>(Error{
+                                .code = Code::store_unavailable,
+                                .message = "the record changed too often to be written; the same "
+                                           "call again is safe",
+                                .retryable = true}));
+  pay_for(batch.intents_, results);
+  return results;
+}
+
+std::vector<Result<Written>> LedgerWriter::write(std::vector<Intent> intents) {
+  return finish(begin(std::move(intents)));
+}
+
+// Skips a record that is about another task with the same key. Another worker has its delivery.
 void LedgerWriter::pay_for(std::span<const Intent> intents, std::span<Result<Written>> written) {
   std::vector<Debt> debts;
   std::vector<std::size_t> of;
@@ -111,13 +138,13 @@ void LedgerWriter::pay_for(std::span<const Intent> intents, std::span<Result<Wri
     written[of[k]]->stored = std::move(debts[k].stored);
 }
 
-// An event that the log has under this id with other content is somebody's word on the same ending,
-// and counts.
+// If the log has this id with other content, another writer has reported the same end. Then that
+// event counts, and the reply was given.
 void LedgerWriter::pay(std::span<Debt> debts) {
   std::vector<store::Append> events;
   for (const Debt& debt : debts) events.push_back(reply_event(debt.stored.record, debt.at));
   const auto appended = store_.append(events);
-  note_answer(meter_, appended);
+  note_answer(counters_, appended);
   std::vector<Intent> intents;
   std::vector<Debt*> of;
   for (std::size_t i = 0; i < debts.size(); ++i) {
@@ -142,7 +169,7 @@ void LedgerWriter::pay(std::span<Debt> debts) {
 std::vector<Result<std::optional<core::Stored>>> LedgerWriter::read(
     std::span<const store::Address> items) {
   auto found = store_.get(items);
-  note_answer(meter_, found);
+  note_answer(counters_, found);
   return found;
 }
 

@@ -17,7 +17,7 @@ void fails(core::FlowEvent& event, std::string_view why) {
 
 void completes(core::FlowEvent& event, const Body& output, const core::Record& record,
                const store::Address& at) {
-  // Half a document means something else, or nothing.
+  // A truncated JSON document is not valid, or has another meaning.
   if (record.result_cut)
     return fails(event, "its output is too large, and was not kept as a whole");
   if (output.text().size() <= kMostSaid) {

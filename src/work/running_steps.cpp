@@ -6,7 +6,7 @@
 namespace once::engine {
 namespace {
 
-constexpr Duration kStoreAway{100};                     // between two tries
+constexpr Duration kStepRetryDelay{100};                // between two tries
 constexpr Duration kGiveUp = std::chrono::seconds{10};  // of recording, when it is time to end
 
 Steps::Begun refused(Error error) {
@@ -32,17 +32,17 @@ Error over(const Written& written, const core::Nonce& mine) {
 
 }  // namespace
 
-RunningSteps::RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTask& flight,
+RunningSteps::RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTask& running,
                            std::string worker, std::function<bool()> ending)
     : keeper_(keeper),
       scheduler_(scheduler),
-      flight_(flight),
+      running_(running),
       worker_(std::move(worker)),
       ending_(std::move(ending)) {}
 
 Steps::Begun RunningSteps::begin(std::string_view name, std::optional<InDoubt> policy, bool asked) {
   if (auto ok = core::check_step_name(name); !ok) return refused(ok.error());
-  if (const auto why = keeper_.given_up(flight_))
+  if (const auto why = keeper_.given_up(running_))
     return {.kind = Begun::Kind::over,
             .error = Error{.code = Code::outcome_unknown, .message = *why, .in_doubt = true}};
   {
@@ -54,13 +54,13 @@ Steps::Begun RunningSteps::begin(std::string_view name, std::optional<InDoubt> p
                                          "each step a name of its own"));
     used_.emplace(name);
   }
-  const Moment deadline = keeper_.lease_end(flight_);
+  const Moment deadline = keeper_.lease_end(running_);
   auto written =
-      write(core::StepBegin{.nonce = flight_.nonce,
+      write(core::StepBegin{.nonce = running_.nonce,
                             .name = std::string(name),
-                            .policy = core::step_policy(keeper_.policy(flight_), policy),
+                            .policy = core::step_policy(keeper_.policy(running_), policy),
                             .asked = asked},
-            [&] { return scheduler_.now() >= deadline || flight_.stop.stop_requested(); });
+            [&] { return scheduler_.now() >= deadline || running_.stop.stop_requested(); });
   if (!written) {
     const std::lock_guard lock(mutex_);
     used_.erase(std::string(name));
@@ -80,12 +80,12 @@ Steps::Begun RunningSteps::begin(std::string_view name, std::optional<InDoubt> p
     case core::Verdict::step_refused:
       return refused(invalid("a task can have at most " + std::to_string(core::kMostSteps) +
                              " steps; step " + quoted(name) + " was not run"));
-    default: return {.kind = Begun::Kind::over, .error = over(*written, flight_.nonce)};
+    default: return {.kind = Begun::Kind::over, .error = over(*written, running_.nonce)};
   }
 }
 
 Result<void> RunningSteps::end(std::string_view name, Body result, std::uint64_t oversize) {
-  const core::StepEnd end{.nonce = flight_.nonce,
+  const core::StepEnd end{.nonce = running_.nonce,
                           .name = std::string(name),
                           .result = std::move(result),
                           .oversize = oversize};
@@ -94,7 +94,7 @@ Result<void> RunningSteps::end(std::string_view name, Body result, std::uint64_t
 
 Result<void> RunningSteps::fail(std::string_view name, std::string_view why) {
   return settle(
-      core::StepFail{.nonce = flight_.nonce,
+      core::StepFail{.nonce = running_.nonce,
                      .name = std::string(name),
                      .error = encoding::excerpt(encoding::readable(why), core::kOldErrorKept)},
       name);
@@ -102,8 +102,8 @@ Result<void> RunningSteps::fail(std::string_view name, std::string_view why) {
 
 Error RunningSteps::hold(std::string_view name, std::string why) {
   auto written = insist(core::StepHold{
-      .nonce = flight_.nonce, .name = std::string(name), .by = worker_, .why = std::move(why)});
-  return written ? over(*written, flight_.nonce) : written.error();
+      .nonce = running_.nonce, .name = std::string(name), .by = worker_, .why = std::move(why)});
+  return written ? over(*written, running_.nonce) : written.error();
 }
 
 Result<void> RunningSteps::settle(const core::Command& command, std::string_view name) {
@@ -120,7 +120,7 @@ Result<void> RunningSteps::settle(const core::Command& command, std::string_view
     case core::Verdict::already_done: return {};
     case core::Verdict::step_refused:
       return invalid("step " + quoted(name) + " has not begun in this attempt");
-    default: return over(*written, flight_.nonce);
+    default: return over(*written, running_.nonce);
   }
 }
 
@@ -131,15 +131,15 @@ Result<Written> RunningSteps::insist(const core::Command& command) {
     if (!late) late = scheduler_.now() + kGiveUp;
     return scheduler_.now() >= *late;
   });
-  // Nobody knows how far the attempt came: what its handler says is not the truth any more.
-  if (!written) keeper_.give_up(flight_, written.error().message);
+  // It is unknown how far the attempt came. So the handler's report must not be recorded.
+  if (!written) keeper_.give_up(running_, written.error().message);
   return written;
 }
 
 Result<Written> RunningSteps::write(const core::Command& command,
                                     const std::function<bool()>& give_up) {
   while (true) {
-    auto written = keeper_.write(flight_, command);
+    auto written = keeper_.write(running_, command);
     if (written || !written.error().retryable || give_up()) return written;
     pause();
   }
@@ -149,7 +149,7 @@ void RunningSteps::pause() {
   const auto mutex = scheduler_.mutex();
   const auto condition = mutex->condition();
   const std::lock_guard lock(*mutex);
-  condition->wait(scheduler_.now() + kStoreAway);
+  condition->wait(scheduler_.now() + kStepRetryDelay);
 }
 
 }  // namespace once::engine

@@ -1,5 +1,5 @@
-// The durable steps of one claim: intents and results become part of its record, written between
-// the keeper's renewals.
+// Writes the durable steps of one claim. Intents and results become part of the task's record. The
+// LeaseKeeper makes the writes, between two renewals.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace once::engine {
 
 class RunningSteps final : public Steps {
  public:
-  // `ending`: the worker is about to end, and recording is not tried for ever.
-  RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTask& flight, std::string worker,
+  // `ending` returns true when the worker is about to end. Then a write is tried only for a while.
+  RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTask& running, std::string worker,
                std::function<bool()> ending);
 
   Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
@@ -22,18 +22,19 @@ class RunningSteps final : public Steps {
   Result<void> fail(std::string_view name, std::string_view why) override;
   Error hold(std::string_view name, std::string why) override;
 
-  // A write about something that has happened: tried until it is hopeless.
+  // Writes a fact that has happened. Tries again until the store answers, the claim is lost, or ten
+  // seconds after the worker began to end.
   Result<Written> insist(const core::Command& command);
 
  private:
-  // Tried again while the store is away: until it answers, the claim is lost, or `give_up` says so.
+  // Tries again while the store is away, until `give_up` returns true.
   Result<Written> write(const core::Command& command, const std::function<bool()>& give_up);
   Result<void> settle(const core::Command& command, std::string_view name);
   void pause();
 
   LeaseKeeper& keeper_;
   Scheduler& scheduler_;
-  RunningTask& flight_;
+  RunningTask& running_;
   const std::string worker_;
   const std::function<bool()> ending_;
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// One claim, from its record to its settlement.
+// A claimed task in this worker, from the claim until its end is recorded.
 #pragma once
 
 #include <memory>
@@ -16,15 +16,15 @@ namespace once::engine {
 // Why a handler was asked to stop.
 enum class Stopped {
   no,
-  lost,       // another worker has the task
-  settled,    // a write of the attempt's own ended it: it is held, or dead by the probe's answer
-  cancelled,  // asked for by a person
+  lost,       // another worker has claimed the task
+  settled,    // a step or probe of this attempt has settled the task: it is in doubt or dead
+  cancelled,  // a person asked to cancel the task
   timed_out,
   interrupted,
 };
 
 struct RunningTask {
-  // What was claimed; fixed.
+  // These fields do not change after the claim.
   Task task{};
   core::Sequence sequence{};
   core::Digest digest{};
@@ -35,34 +35,36 @@ struct RunningTask {
   core::Token token{};
   std::uint32_t attempt{};
   bool in_doubt = false;
-  bool probing = false;                   // the probe is asked first
-  bool first = false;                     // nothing of the task has run before
-  Duration claimed_for{};                 // the lease that it was claimed with, and is renewed with
-  std::optional<core::TaskPolicy> own{};  // what the task says of attempts itself
-  std::string run{};                      // of a workflow, whose step it is; empty: of none
+  bool probing = false;                   // ask the probe before the handler
+  bool first = false;                     // no earlier attempt ran
+  Duration claimed_for{};                 // the length of the lease; renewals use it too
+  std::optional<core::TaskPolicy> own{};  // the policy in the task's headers
+  std::string run{};                      // the run whose step the task is; empty: no step
   std::string step{};
 
-  // The record as last written. Changed by the keeper while it watches, by the settler after that.
+  // The record as last written. The LeaseKeeper changes it between watch() and unwatch(), the
+  // Committer after that.
   core::Stored stored{};
 
-  // Under the keeper's mutex.
+  // Under the mutex of the LeaseKeeper.
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-  std::size_t place = kNowhere;  // among the watched ones
+  std::size_t place = kNowhere;  // index in the list of watched tasks
   Moment renewed_at{};
-  bool renewed_out = false;  // the lease reaches as far as it ever may
+  bool renewed_out = false;  // the queue's timeout allows no longer lease
   std::optional<Moment> started_at{};
   Stopped stopped = Stopped::no;
-  bool busy = false;  // a write or a stop callback is under way
-  Moment look_at{};   // when to see whether somebody asked for it to be cancelled
-  // A step could not be recorded: why. The attempt ends without a verdict, whatever its handler says.
+  bool busy = false;  // a write or a stop callback is in progress
+  Moment look_at{};   // when to read the record: a person may have asked to cancel the task
+  // Why a step could not be recorded. Then the attempt ends without a verdict, whatever its handler
+  // reports.
   std::optional<std::string> given_up{};
 
-  // The handler's.
+  // The handler's thread uses these.
   std::stop_source stop{};
-  std::optional<Report> report{};  // none: never started
-  bool probed = false;             // the report is the probe's
+  std::optional<Report> report{};  // nullopt if the handler never started
+  bool probed = false;             // the report is from the probe
 };
 
-using Flights = std::vector<std::unique_ptr<RunningTask>>;
+using RunningTasks = std::vector<std::unique_ptr<RunningTask>>;
 
 }  // namespace once::engine

@@ -26,8 +26,8 @@ Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std:
       count_(static_cast<std::size_t>(queue.max_running)),
       worker_(std::move(worker)),
       member_(member),
-      scribe_(store, slot_policy(queue)),
-      keeper_(scheduler, scribe_, Duration{0}) {}
+      writer_(store, slot_policy(queue)),
+      keeper_(scheduler, writer_, Duration{0}) {}
 
 Slots::~Slots() { keep(0); }
 
@@ -73,21 +73,21 @@ Result<std::size_t> Slots::hold(std::size_t want) {
       return held->address == addresses[slot];
     });
     if (mine) continue;
-    auto flight = std::make_unique<RunningTask>();
-    scheduler_.random_bytes(flight->nonce.bytes.data(), flight->nonce.bytes.size());
-    flight->address = addresses[slot];
-    flight->renewed_at = scheduler_.now();
-    auto written = scribe_.write(
+    auto running = std::make_unique<RunningTask>();
+    scheduler_.random_bytes(running->nonce.bytes.data(), running->nonce.bytes.size());
+    running->address = addresses[slot];
+    running->renewed_at = scheduler_.now();
+    auto written = writer_.write(
         {.at = addresses[slot],
          .known = std::move(*found[slot]),
-         .command = core::Claim{.worker = worker_, .member = member_, .nonce = flight->nonce}});
+         .command = core::Claim{.worker = worker_, .member = member_, .nonce = running->nonce}});
     if (!written) return written.error();
     const core::Verdict verdict = written->decision.verdict;
     if (verdict != core::Verdict::claimed && verdict != core::Verdict::already_done) continue;
-    flight->stored = std::move(*written->stored);
-    flight->claimed_for = flight->stored.record.lease;
-    keeper_.watch(*flight);
-    held_.push_back(std::move(flight));
+    running->stored = std::move(*written->stored);
+    running->claimed_for = running->stored.record.lease;
+    keeper_.watch(*running);
+    held_.push_back(std::move(running));
   }
   return held_.size();
 }
@@ -103,7 +103,7 @@ void Slots::keep(std::size_t count) {
                        .known = slot->stored,
                        .command = core::Release{.nonce = slot->nonce}});
   // A slot that cannot be given back now is free when its lease is over.
-  static_cast<void>(scribe_.write(std::move(intents)));
+  static_cast<void>(writer_.write(std::move(intents)));
   held_.resize(count);
 }
 

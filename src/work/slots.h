@@ -1,5 +1,5 @@
-// A queue's max-running across all workers and machines: N lone records that are claimed and
-// renewed like tasks. A worker runs no more tasks than it holds slots.
+// Implements max_running of a queue, over all workers and machines. A slot is a lone record that a
+// worker claims and renews like a task. A worker runs no more tasks than it holds slots.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ class Slots {
         core::Member member);
   ~Slots();  // gives the slots back
 
-  // Tries to hold `want` slots, never waits for one, and says how many are held. One thread.
+  // Tries to hold `want` slots without waiting. Returns how many are held. One thread at a time.
   Result<std::size_t> hold(std::size_t want);
-  // The queue has another max-running now; `busy` of the held slots are in use.
+  // Sets a new max_running. `busy` of the held slots are in use.
   void set_count(std::size_t count, std::size_t busy);
-  // How many of them hold at that time: one whose lease went by may be another worker's by now.
+  // How many slots have an unexpired lease at that time. Another worker may hold an expired one.
   std::size_t held_at(core::StoreTime time) const { return keeper_.held_at(time); }
   void keep(std::size_t count);  // gives back the others
 
@@ -33,9 +33,9 @@ class Slots {
   std::size_t count_;
   const std::string worker_;
   const core::Member member_;
-  LedgerWriter scribe_;
+  LedgerWriter writer_;
   LeaseKeeper keeper_;  // renews them
-  Flights held_;
+  RunningTasks held_;
 };
 
 }  // namespace once::engine

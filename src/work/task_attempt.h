@@ -1,4 +1,4 @@
-// One attempt, as the worker hands it to a handler, and what the handler reports.
+// The interface between the worker and a handler: the attempt, its steps, and the handler's report.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace once::engine {
 
-// The durable steps of one attempt. Each call blocks until the store has answered. Any thread, one
-// at a time per name.
+// The durable steps of one attempt. Each call blocks until the store has answered. Any thread may
+// call, but one thread at a time per step name.
 class Steps {
  public:
   virtual ~Steps() = default;
 
   struct Begun {
     enum class Kind {
-      run,         // its intent is recorded: run it, then end() or fail() it
-      remembered,  // done before, with `result`
+      run,         // its intent is recorded: run the step, then call end() or fail()
+      remembered,  // an earlier attempt recorded `result`: do not run the step
       ask,         // cut off in an earlier attempt: ask its probe, then begin() with `asked`, end()
                    // or hold()
       over,        // fenced, held, cancelled or stopped: `error` says so; the attempt's outcome is
@@ -32,14 +32,17 @@ class Steps {
     bool result_cut = false;  // see core::Record
     std::optional<Error> error{};
   };
-  // `policy`: none takes the queue's. `asked`: the step's probe said that it did not happen.
+  // Without `policy`, the queue's policy applies. `asked` means that the step's probe said that the
+  // step did not happen.
   virtual Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) = 0;
-  // It happened, with this result. `oversize`: see core::Complete. An error: it could not be recorded
-  // or its result is too large, and it is in doubt; the attempt is over.
+  // Records that the step happened, with this result. `oversize`: see core::Complete. An error
+  // means that the step could not be recorded, or that its result is too large. Then the step is in
+  // doubt, and the attempt is over.
   virtual Result<void> end(std::string_view name, Body result, std::uint64_t oversize = 0) = 0;
-  // It ended, and its word is that nothing happened: a later attempt runs it again.
+  // Records that the step ended without an effect. A later attempt runs it again.
   virtual Result<void> fail(std::string_view name, std::string_view why) = 0;
-  // Nobody knows: the task is held for a person, and the attempt is over.
+  // Records that it is unknown whether the step happened. The task is held for a person, and the
+  // attempt is over.
   virtual Error hold(std::string_view name, std::string why) = 0;
 };
 
@@ -54,30 +57,30 @@ struct TaskAttempt {
   core::Token token{};
   std::uint32_t attempt{};
   bool in_doubt = false;
-  std::optional<Time> deadline{};  // by the queue's timeout, wall time
+  std::optional<Time> deadline{};  // when the queue's timeout ends, in wall time
   Duration lease{};
   std::uint64_t max_result = core::kMaxResult;  // of the task and of each of its steps
-  int inheritable_fd = -1;                      // the worker's presence; programs inherit it
+  int inheritable_fd = -1;                      // the worker's lock; programs inherit it
   std::stop_token stop{};
   Steps* steps = nullptr;  // null in a probe
-  std::string_view run{};  // of a workflow, whose step the task is; empty: of none
+  std::string_view run{};  // the run whose step the task is; empty: no step
   std::string_view step{};
 };
 
-// The same for every attempt of the task (and step): hex SHA-256 of zone, queue, key and step. A task
-// that is a workflow's step has the name of that: RUN.STEP.
+// The idempotency key, which is the same for every attempt of the task (and step). It is the hex
+// SHA-256 of zone, queue, key and step. For the task of a workflow's step it is RUN.STEP.
 std::string idempotency_key(const TaskAttempt& assignment, std::string_view step = {});
 
 struct Report {
   Outcome outcome;
   std::uint64_t oversize{};  // see core::Complete
   std::string log{};         // the end of what a program wrote to stderr, see core::kLogKept
-  // Set when the handler could not even begin (the program cannot be executed): the claim is given
-  // back as never started and the worker stops with this.
+  // Set if the handler could not start, for example because its program cannot be executed. Then
+  // the claim is given back as never started, and the worker stops with this error.
   std::optional<Error> never_started{};
 };
 
-// Throws nothing but what a handler of the user's throws.
+// Throws only what the user's handler throws.
 using Handler = std::function<Report(const TaskAttempt&)>;
 
 }  // namespace once::engine

@@ -89,7 +89,7 @@ bool has_order(const store::Row& row, const core::Nonce& order, core::StoreTime 
   if (!row.stored) return false;
   const auto& story = row.stored->record.story;
   return std::any_of(story.begin(), story.end(),
-                     [&](const core::Deed& deed) { return deed.nonce == order; });
+                     [&](const core::OperatorAction& action) { return action.nonce == order; });
 }
 
 store::Address address_of(const store::Row& row) {
@@ -111,8 +111,8 @@ core::Nonce new_nonce(Scheduler& scheduler) {
 
 Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
                      const store::Row& row, const std::string& by, const std::string& why) {
-  LedgerWriter scribe(store, core::policy_of(queue));
-  return scribe.write({.at = address_of(row),
+  LedgerWriter writer(store, core::policy_of(queue));
+  return writer.write({.at = address_of(row),
                        .known = row.stored,
                        .command = core::Drop{.nonce = new_nonce(scheduler), .by = by, .why = why}});
 }
@@ -130,8 +130,8 @@ Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& q
   if (queue.stream.empty())
     if (const auto step = encoding::read_step(row.entry.headers, queue.name))
       command.reply = encoding::reply_to(*step);
-  LedgerWriter scribe(store, core::policy_of(queue));
-  return scribe.write({.at = std::move(at), .known = row.stored, .command = std::move(command)});
+  LedgerWriter writer(store, core::policy_of(queue));
+  return writer.write({.at = std::move(at), .known = row.stored, .command = std::move(command)});
 }
 
 }  // namespace once::engine

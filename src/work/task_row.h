@@ -1,4 +1,4 @@
-// One task in one queue, as the store lists it.
+// Finds the row of one task in one queue, and cancels or drops it. The runner and the API use it.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@ namespace once::engine {
 // Whether tasks of the log with that topic are the queue's.
 bool takes(const Queue& queue, std::string_view topic);
 
-// What the queue holds at that sequence; none: it does not have it.
+// The queue's row at that sequence. nullopt if the queue does not have the entry.
 Result<std::optional<store::Row>> row_at(store::Store& store, core::Sequence sequence,
                                          const Queue& queue);
-// How an entry of the log stands in the queue, with its headers; none: the queue does not take it.
+// The row of an entry of the log, with its headers. nullopt if the queue does not take the entry.
 Result<std::optional<store::Row>> row_of(store::Store& store, const store::Entry& entry,
                                          const Queue& queue);
 
-// Which queue's word on a step's task counts. Code::not_found: it is not there as yet; wrong_state: it
-// does not take the topic, or none is named and two do.
+// The queue that replies for a step's task. Code::not_found: the queue does not exist yet.
+// Code::wrong_state: the queue does not take the topic, or the step names no queue and two take it.
 Result<std::string> queue_of(const core::FlowStep& step, std::span<const Queue> queues);
-// How a step's task stands in that queue; none: no queue has it as yet.
+// The row of a step's task in that queue. nullopt if no queue has the task yet.
 struct StepRow {
-  const Queue* queue{};  // one of those that were given
+  const Queue* queue{};  // one of the given queues
   store::Row row{};
 };
 Result<std::optional<StepRow>> step_row(store::Store& store, const store::Entry& entry,
@@ -34,25 +34,26 @@ Result<std::optional<StepRow>> step_row(store::Store& store, const store::Entry&
 
 // The task of a step whose try `n` failed.
 struct FailedTask {
-  std::optional<StepRow> found{};  // none: its queue is not there, or it is forgotten
-  std::string why_never{};         // it can never run again; empty: it may
+  std::optional<StepRow> found{};  // nullopt if its queue is missing, or the task has expired
+  std::string why_never{};         // why it can never run again; empty if it may
 };
 Result<FailedTask> failed_task(store::Store& store, const std::string& id, std::uint32_t n,
                                std::span<const Queue> queues);
 
-// Whether that order is there: it waits, or has been carried out.
+// Whether the row has that order, waiting or applied.
 bool has_order(const store::Row& row, const core::Nonce& order, core::StoreTime now);
 
 // Where its record lies.
 store::Address address_of(const store::Row& row);
 
-// Cancels it, or asks whoever runs it to end. A retryable Code::wrong_state: a worker came to it
-// between the look and the write; look again. A task that was never looked at gets a record of its own
-// where keys are made by a template: its key may belong to an earlier task that is still to run.
+// Cancels the task, or asks its handler to stop if it runs. A retryable Code::wrong_state means
+// that a worker changed the record between the read and the write; the caller reads it again. In a
+// queue with a key template, a task without a record gets an own record. Its key may belong to an
+// earlier task that has not run yet.
 Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
                        const store::Row& row, const std::string& by, const std::string& why);
 
-// A dead letter becomes cancelled: it can not be retried any more.
+// Cancels a dead letter. After that it cannot be retried.
 Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
                      const store::Row& row, const std::string& by, const std::string& why);
 

@@ -5,38 +5,32 @@
 #include <system_error>
 
 #include "codec/digest.h"
-#include "json/json.h"
+#include "json/json_string.h"
 
 namespace once::engine {
 namespace {
 
 constexpr std::size_t kBatch = 512;
-// One prepares what it records while the other's commit is under way.
+// One settler prepares its batch while the other's commit is in progress.
 constexpr std::size_t kSettlers = 2;
-// How long a record waits for those of tasks that are about to start, to share their commit.
+// How long a record waits for tasks that are about to start, so that they share one commit.
 constexpr std::chrono::microseconds kGather{200};
-// A handler that was told to stop is recorded before its lease goes by.
+// A handler that was told to stop keeps its lease this much longer, so that it can be recorded.
 constexpr Duration kMargin = std::chrono::seconds{1};
 constexpr Duration kEmptyLook{50};   // between two looks at whether all is settled
 constexpr Duration kSlotLook{100};   // between two looks at whether a slot is free
 constexpr Duration kStoreAway{250};  // between two tries while the store does not answer
-constexpr Duration kFollow = std::chrono::seconds{1};   // how soon a changed definition is followed
-constexpr Duration kGiveUp = std::chrono::seconds{10};  // of recording, when it is time to end
-
-std::string quoted(std::string_view text) {
-  std::string out;
-  encoding::append_canonical_string(text, out);
-  return out;
-}
+constexpr Duration kFollow = std::chrono::seconds{1};  // how soon a changed definition is followed
+constexpr Duration kGiveUpAfter = std::chrono::seconds{10};  // of recording, when it is time to end
 
 }  // namespace
 
 std::string idempotency_key(const TaskAttempt& assignment, std::string_view step) {
   if (step.empty() && !assignment.run.empty())
     return std::string(assignment.run) + "." + std::string(assignment.step);
-  return encoding::hex(encoding::sha256("[" + quoted(assignment.zone) + "," +
-                                        quoted(assignment.queue) + "," + quoted(assignment.key) +
-                                        "," + quoted(step) + "]"));
+  return encoding::hex(encoding::sha256(
+      "[" + encoding::json_string(assignment.zone) + "," + encoding::json_string(assignment.queue) +
+      "," + encoding::json_string(assignment.key) + "," + encoding::json_string(step) + "]"));
 }
 
 Result<std::unique_ptr<Worker>> Worker::make(store::Store& store, Scheduler& scheduler,
@@ -56,15 +50,15 @@ Worker::Worker(store::Store& store, Scheduler& scheduler, WorkerSettings setting
       settings_(std::move(settings)),
       zone_(store.uuid()),
       membership_(std::move(membership)),
-      meter_(store, scheduler),
-      scribe_(store, core::policy_of(settings_.queue), &meter_),
-      keeper_(scheduler, scribe_, settings_.grace + std::max(kMargin, settings_.queue.lease / 3)),
-      settler_(scheduler, scribe_, keeper_, meter_),
-      intake_(store, scheduler, scribe_, meter_, std::move(key),
+      counters_(store, scheduler),
+      writer_(store, core::policy_of(settings_.queue), &counters_),
+      keeper_(scheduler, writer_, settings_.grace + std::max(kMargin, settings_.queue.lease / 3)),
+      intake_(store, scheduler, writer_, counters_, std::move(key),
               {.queue = settings_.queue,
                .worker = settings_.name,
                .member = membership_->number(),
                .can_probe = static_cast<bool>(settings_.probe)}),
+      committer_(scheduler, writer_, keeper_, intake_, counters_),
       alone_(settings_.concurrency == 1 && settings_.queue.window == 0),
       mutex_(scheduler.mutex()),
       work_(mutex_->condition()),
@@ -80,7 +74,7 @@ void Worker::interrupt() {
 }
 
 WorkerMetrics Worker::metrics() const {
-  WorkerMetrics metrics = meter_.read();
+  WorkerMetrics metrics = counters_.read();
   metrics.queue = settings_.queue.name;
   metrics.worker = settings_.name;
   return metrics;
@@ -103,8 +97,8 @@ Result<bool> Worker::run_one() {
       return taken.error();
     }
     if (!taken->delivered) break;
-    if (taken->flights.empty()) continue;  // set aside: look for another one
-    for (auto& flight : taken->flights) static_cast<void>(run_here(std::move(flight), {}));
+    if (taken->tasks.empty()) continue;  // set aside: look for another one
+    for (auto& running : taken->tasks) static_cast<void>(run_here(std::move(running), {}));
     if (slots_) slots_->keep(0);
     std::lock_guard lock(*mutex_);
     if (failure_) return *failure_;
@@ -138,18 +132,18 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
   for (std::size_t i = 0; i < kSettlers && !alone_; ++i)
     settlers.push_back(scheduler_.spawn([this] { run_settler(); }));
   Result<void> taken_in = take_in(until, end_.get_token());
-  std::size_t running = 0;
+  std::size_t begun = 0;
   {
     std::lock_guard lock(*mutex_);
     ending_ = no_more_ = true;
     // Claimed ahead and not begun: given back, not counted as an attempt.
-    running = in_flight_ - ready_.size();
-    for (auto& flight : ready_) reported_.push_back(std::move(flight));
+    begun = in_flight_ - ready_.size();
+    for (auto& running : ready_) reported_.push_back(std::move(running));
     ready_.clear();
     work_->notify_all();
     done_->notify_all();
   }
-  if (slots_) slots_->keep(running);
+  if (slots_) slots_->keep(begun);
   handlers_.clear();
   {
     std::lock_guard lock(*mutex_);
@@ -173,15 +167,15 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
     }
     Result<Intake::IntakeResult> taken = std::exchange(ahead, Intake::IntakeResult{});
     if (stop.stop_requested()) {
-      if (taken) give_back(std::move(taken->flights));
+      if (taken) give_back(std::move(taken->tasks));
       if (!alone_) hand_out({}, free);
       return {};
     }
-    if (taken && taken->flights.empty())
+    if (taken && taken->tasks.empty())
       taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
-    const bool flies = taken && !taken->flights.empty();
+    const bool flies = taken && !taken->tasks.empty();
     if (!alone_) {
-      hand_out(taken ? std::move(taken->flights) : Flights{}, free);
+      hand_out(taken ? std::move(taken->tasks) : RunningTasks{}, free);
       std::lock_guard lock(*mutex_);
       taking_in_ = false;
     }
@@ -200,20 +194,21 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       continue;
     }
     if (!alone_) continue;
-    for (auto& flight : taken->flights) {
-      const bool last = &flight == &taken->flights.back();
-      ahead = run_here(std::move(flight), last ? std::optional(stop) : std::nullopt);
+    for (auto& running : taken->tasks) {
+      const bool last = &running == &taken->tasks.back();
+      ahead = run_here(std::move(running), last ? std::optional(stop) : std::nullopt);
     }
   }
 }
 
-// Answers how many can be claimed now, and has them set aside; zero: look again.
+// Returns how many tasks can be claimed now, and reserves their places in claiming_. If the result
+// is zero, the caller calls again.
 Worker::Room Worker::wait_for_space(std::stop_token stop) {
   const Moment until = scheduler_.now() + kFollow;
   std::lock_guard lock(*mutex_);
   while (!stop.stop_requested()) {
-    // What is being recorded now is free in a moment: better one large claim than many small ones. And
-    // a turn that claims takes what there is.
+    // Places of tasks that are being recorded are free in a moment. One large claim is better than many
+    // small ones. A settler's commit that claims uses all free places.
     const Room free = room(0);
     const bool soon_more = recording_ > 0 && free.claims < settings_.concurrency / 2;
     if (free.claims > 0 && claiming_ == 0 && !soon_more) {
@@ -227,8 +222,9 @@ Worker::Room Worker::wait_for_space(std::stop_token stop) {
   return {};
 }
 
-// With mutex_ held. No more is claimed and unsettled than there are handlers (and the window): that is
-// what a killed worker leaves in doubt. `settling` are settled by the commit that claims.
+// Call it with mutex_ held. Claimed and unsettled tasks never exceed the concurrency plus the
+// window, because a killed worker leaves them in doubt. The commit that claims settles `settling`
+// of them.
 Worker::Room Worker::room(std::size_t settling) const {
   const std::size_t most = settings_.concurrency + static_cast<std::size_t>(queue_.window);
   const std::size_t unsettled = in_flight_ + claiming_ - settling;
@@ -238,39 +234,41 @@ Worker::Room Worker::room(std::size_t settling) const {
           .handlers = settings_.concurrency - std::min(settings_.concurrency, unreported)};
 }
 
-// What may be claimed in the commit of a record: nothing when slots must be held first.
+// The request for claims in the commit of a record. nullopt if no place is free, after a stop, or
+// if the queue has max_running, because then the worker must hold slots first.
 std::optional<IntakeRequest> Worker::claims_on(Room free, std::stop_token stop) {
-  if (free.claims == 0 || stop.stop_requested() || queue().max_running > 0 || !store_.turns())
-    return std::nullopt;
+  if (free.claims == 0 || stop.stop_requested() || queue().max_running > 0) return std::nullopt;
   return IntakeRequest{
       .limit = std::min(free.claims, kBatch), .handlers = free.handlers, .stop = std::move(stop)};
 }
 
-// What was set aside for them is free again.
-void Worker::hand_out(Flights flights, Room set_aside) {
-  for (const auto& flight : flights) keeper_.watch(*flight);
+// Makes the tasks ready, and frees the places that were reserved for them in claiming_.
+void Worker::hand_out(RunningTasks tasks, Room set_aside) {
+  for (const auto& running : tasks) keeper_.watch(*running);
   std::lock_guard lock(*mutex_);
   claiming_ -= set_aside.claims;
-  in_flight_ += flights.size();
-  for (auto& flight : flights) {
+  in_flight_ += tasks.size();
+  for (auto& running : tasks) {
     if (no_more_)
-      reported_.push_back(std::move(flight));  // nobody is left to run it: it is given back
+      reported_.push_back(std::move(running));  // the handlers have ended: it is given back
     else
-      ready_.push_back(std::move(flight));
+      ready_.push_back(std::move(running));
   }
   wake_handler();
 }
 
-// Claimed and not begun.
-void Worker::give_back(Flights flights) {
-  if (flights.empty()) return;
-  for (const auto& flight : flights) keeper_.watch(*flight);
+// Records that these tasks were claimed and never started.
+void Worker::give_back(RunningTasks tasks) {
+  if (tasks.empty()) return;
+  for (const auto& running : tasks) keeper_.watch(*running);
   {
     std::lock_guard lock(*mutex_);
-    in_flight_ += flights.size();
-    recording_ += flights.size();
+    in_flight_ += tasks.size();
+    recording_ += tasks.size();
   }
-  record(std::move(flights), {});
+  const Moment began = scheduler_.now();
+  const std::size_t count = tasks.size();
+  finish(committer_.commit(std::move(tasks), std::nullopt), count, began);
 }
 
 Result<Intake::IntakeResult> Worker::next(Room free, Duration wait, std::stop_token stop) {
@@ -294,17 +292,18 @@ Result<Intake::IntakeResult> Worker::next(Room free, Duration wait, std::stop_to
       if (wait > Duration{0}) pause(std::min(wait, kSlotLook), stop);
       return Intake::IntakeResult{};
     }
-    // A pause may have let a slot go by since it was looked at.
+    // The lease of a slot may have expired since hold(), for example if the process was suspended.
     request.allowed = [this, busy](std::size_t claimed, core::StoreTime now) {
       return busy + claimed < slots_->held_at(now);
     };
   }
   request.limit = std::min(free.claims, kBatch);
   request.handlers = free.handlers;
-  return intake_.fetch(std::move(request));
+  return std::move(committer_.commit({}, std::move(request)).claimed);
 }
 
-// Later retries, scheduled tasks and what other workers run are waited for; held ones are not.
+// Not true before retries, scheduled tasks and the tasks of other workers are settled. A task that
+// is held in doubt is settled.
 Result<bool> Worker::all_settled() {
   {
     std::lock_guard lock(*mutex_);
@@ -323,7 +322,7 @@ bool Worker::ending() {
   return ending_;
 }
 
-// A queue that is gone is the next fetch's to tell.
+// If the queue was removed, the next fetch returns that error.
 void Worker::follow_definition() {
   const Moment now = scheduler_.now();
   if (followed_at_ != Moment{} && now < followed_at_ + kFollow) return;
@@ -332,7 +331,7 @@ void Worker::follow_definition() {
   if (!queues) return;
   for (Queue& definition : *queues) {
     if (definition.name != settings_.queue.name) continue;
-    scribe_.set_policy(core::policy_of(definition));
+    writer_.set_policy(core::policy_of(definition));
     std::lock_guard lock(*mutex_);
     queue_ = std::move(definition);
     return;
@@ -346,7 +345,7 @@ void Worker::pause(Duration how_long, std::stop_token stop) {
 }
 
 void Worker::heard(const std::optional<Error>& trouble) {
-  if (!trouble) meter_.answered();
+  if (!trouble) counters_.answered();
   {
     std::lock_guard lock(*mutex_);
     if (store_away_ == trouble.has_value()) return;
@@ -365,8 +364,8 @@ void Worker::fail(Error why) {
 
 // --- Run ------------------------------------------------------------------------------------
 
-// One handler is woken at a time, and wakes the next one when there is more to do: short handlers
-// are all run by the few threads that are awake, and long ones get a thread each at once.
+// Wakes one handler thread. That thread wakes the next one if more tasks are ready. So the few
+// threads that are awake run all short tasks, and each long task gets a thread of its own.
 void Worker::wake_handler() {
   if (ready_.empty() || waking_) return;
   if (idle_handlers_ > 0) {
@@ -377,7 +376,7 @@ void Worker::wake_handler() {
       handlers_.push_back(scheduler_.spawn([this] { run_handlers(); }));
       waking_ = true;
     } catch (const std::system_error& refused) {
-      // Those that there are go on; without any, what was claimed is given back.
+      // The existing handler threads continue. Without any, the worker fails.
       if (handlers_.empty())
         fail({.code = Code::failed,
               .message = std::string("no thread could be started: ") + refused.what()});
@@ -396,14 +395,14 @@ void Worker::run_handlers() {
       waking_ = false;
     }
     if (ready_.empty()) return;
-    std::unique_ptr<RunningTask> flight = std::move(ready_.front());
+    std::unique_ptr<RunningTask> running = std::move(ready_.front());
     ready_.pop_front();
     wake_handler();
     lock.unlock();
-    call(*flight);
+    call(*running);
     lock.lock();
-    if (flight->report && flight->report->never_started) fail(*flight->report->never_started);
-    reported_.push_back(std::move(flight));
+    if (running->report && running->report->never_started) fail(*running->report->never_started);
+    reported_.push_back(std::move(running));
     if (reported_.size() == second_batch())
       done_->notify_all();
     else if (reported_.size() == 1 || ready_.empty())
@@ -411,67 +410,65 @@ void Worker::run_handlers() {
   }
 }
 
-// One at a time needs no other thread: two hand-overs less per task.
-Result<Intake::IntakeResult> Worker::run_here(std::unique_ptr<RunningTask> flight,
+// With a concurrency of one and no window, all stages run on the caller's thread. This saves two
+// thread switches per task.
+Result<Intake::IntakeResult> Worker::run_here(std::unique_ptr<RunningTask> running,
                                               std::optional<std::stop_token> unless) {
-  keeper_.watch(*flight);
-  call(*flight);
+  keeper_.watch(*running);
+  call(*running);
   {
     std::lock_guard lock(*mutex_);
     ++in_flight_;
     ++recording_;
-    if (flight->report && flight->report->never_started) fail(*flight->report->never_started);
+    if (running->report && running->report->never_started) fail(*running->report->never_started);
   }
-  Flights one;
-  one.push_back(std::move(flight));
+  RunningTasks one;
+  one.push_back(std::move(running));
   std::optional<IntakeRequest> claims;
   if (unless) {
     follow_definition();  // it may have run for hours
     claims = claims_on({.claims = 1, .handlers = 1}, std::move(*unless));
   }
-  Result<Intake::IntakeResult> taken = Intake::IntakeResult{};
-  record(std::move(one), [&](std::span<const store::Swap> swaps) {
-    if (!claims) return store_.swap(swaps);
-    auto turned = intake_.turn(swaps, std::move(*claims));
-    taken = std::move(turned.taken);
-    return std::move(turned.swapped);
-  });
-  return taken;
+  const Moment began = scheduler_.now();
+  auto commit = committer_.commit(std::move(one), std::move(claims));
+  auto claimed = std::move(commit.claimed);
+  finish(std::move(commit), 1, began);
+  return claimed;
 }
 
-// Leaves no report when the handler may not begin any more.
-void Worker::call(RunningTask& flight) {
-  if (!keeper_.start(flight)) return;
-  const WorkerCounters::Running running = meter_.started(flight);
-  TaskAttempt assignment{.task = flight.task,
-                         .sequence = flight.sequence,
-                         .digest = flight.digest,
-                         .published_at = flight.published_at,
+// Runs the handler. Leaves no report if the handler must not start any more.
+void Worker::call(RunningTask& running) {
+  if (!keeper_.start(running)) return;
+  const WorkerCounters::Running counted = counters_.started(running);
+  TaskAttempt assignment{.task = running.task,
+                         .sequence = running.sequence,
+                         .digest = running.digest,
+                         .published_at = running.published_at,
                          .zone = zone_,
                          .queue = settings_.queue.name,
-                         .key = flight.address.key,
-                         .token = flight.token,
-                         .attempt = flight.attempt,
-                         .in_doubt = flight.in_doubt,
-                         .lease = flight.claimed_for,
+                         .key = running.address.key,
+                         .token = running.token,
+                         .attempt = running.attempt,
+                         .in_doubt = running.in_doubt,
+                         .lease = running.claimed_for,
                          .inheritable_fd = membership_->inheritable_fd(),
-                         .stop = flight.stop.get_token(),
-                         .run = flight.run,
-                         .step = flight.step};
-  assignment.max_result = keeper_.policy(flight).max_result;
-  if (const Duration timeout = keeper_.timeout(flight); timeout > Duration{0})
+                         .stop = running.stop.get_token(),
+                         .run = running.run,
+                         .step = running.step};
+  assignment.max_result = keeper_.policy(running).max_result;
+  if (const Duration timeout = keeper_.timeout(running); timeout > Duration{0})
     assignment.deadline = store_.wall() + timeout;
-  if (flight.probing && !ask_probe(flight, assignment)) return;
-  RunningSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
+  if (running.probing && !ask_probe(running, assignment)) return;
+  RunningSteps steps(keeper_, scheduler_, running, settings_.name, [this] { return ending(); });
   assignment.steps = &steps;
-  flight.report = report_of(settings_.handler, assignment);
+  running.report = report_of(settings_.handler, assignment);
 }
 
 Report Worker::report_of(const Handler& handler, const TaskAttempt& assignment) {
   try {
     return handler(assignment);
   } catch (const AttemptOver& over) {
-    // What became of the attempt is known where it ended; this is the last word on any other.
+    // If the attempt was fenced or settled, its record says so already. Otherwise it is in doubt.
     return {.outcome = Outcome::unknown(over.why)};
   } catch (const std::exception& thrown) {
     return {.outcome = Outcome::failed(thrown.what())};
@@ -480,27 +477,27 @@ Report Worker::report_of(const Handler& handler, const TaskAttempt& assignment) 
   }
 }
 
-bool Worker::ask_probe(RunningTask& flight, const TaskAttempt& assignment) {
+bool Worker::ask_probe(RunningTask& running, const TaskAttempt& assignment) {
   Report report = report_of(settings_.probe, assignment);
   const Outcome& outcome = report.outcome;
   const bool known = outcome.kind() == Outcome::Kind::failed && !report.never_started;
   const bool happened = outcome.kind() == Outcome::Kind::completed;
-  // Who was told to stop while it asked has no answer; the next one asks again.
-  if (happened || keeper_.stopped(flight) != Stopped::no) {
-    flight.probed = happened;
-    flight.report = std::move(report);
-    if (!happened) flight.report->outcome = Outcome::unknown("stopped while it asked the probe");
+  // If the probe was told to stop, it has no answer. The next attempt asks again.
+  if (happened || keeper_.stopped(running) != Stopped::no) {
+    running.probed = happened;
+    running.report = std::move(report);
+    if (!happened) running.report->outcome = Outcome::unknown("stopped while it asked the probe");
     return false;
   }
-  RunningSteps steps(keeper_, scheduler_, flight, settings_.name, [this] { return ending(); });
-  const Result<Written> written = steps.insist(core::Probed{.nonce = flight.nonce,
+  RunningSteps steps(keeper_, scheduler_, running, settings_.name, [this] { return ending(); });
+  const Result<Written> written = steps.insist(core::Probed{.nonce = running.nonce,
                                                             .known = known,
                                                             .by = settings_.name,
                                                             .why = outcome.why(),
                                                             .log = report.log});
-  if (written && keeper_.may_run(flight)) return true;
+  if (written && keeper_.may_run(running)) return true;
   // Settled, lost, or without a verdict because it could not be recorded.
-  flight.report = {.outcome = Outcome::unknown(outcome.why()), .log = report.log};
+  running.report = {.outcome = Outcome::unknown(outcome.why()), .log = report.log};
   return false;
 }
 
@@ -513,31 +510,27 @@ void Worker::run_settler() {
     if (reported_.empty()) return;
     const Moment gathered = scheduler_.now() + kGather;
     while (!ready_.empty() && !ending_ && scheduler_.now() < gathered) done_->wait(gathered);
-    if (reported_.empty()) continue;  // the other one was faster
-    Flights flights = std::exchange(reported_, {});
-    recording_ += flights.size();
-    // In the same commit what is free now is claimed, unless the intake is at that.
-    Room free = taking_in_ || ending_ ? Room{} : room(flights.size());
+    if (reported_.empty()) continue;  // the other settler was faster
+    RunningTasks tasks = std::exchange(reported_, {});
+    recording_ += tasks.size();
+    // The same commit claims tasks for all free places, unless the intake is fetching.
+    Room free = taking_in_ || ending_ ? Room{} : room(tasks.size());
     claiming_ += free.claims;
     lock.unlock();
-    auto request = claims_on(free, end_.get_token());
-    const auto end_turn = [&](Flights claimed) {
-      hand_out(std::move(claimed), std::exchange(free, Room{}));
-    };
-    if (!request) end_turn({});
-    record(std::move(flights), [&](std::span<const store::Swap> swaps) {
-      if (!request) return store_.swap(swaps);
-      auto turned = intake_.turn(swaps, std::move(*request));
-      end_turn(turned.taken ? std::move(turned.taken->flights) : Flights{});
-      return std::move(turned.swapped);
-    });
-    end_turn({});
+    const Moment began = scheduler_.now();
+    const std::size_t count = tasks.size();
+    auto claims = claims_on(free, end_.get_token());
+    if (!claims) hand_out({}, std::exchange(free, Room{}));
+    auto commit = committer_.commit(std::move(tasks), std::move(claims));
+    // The claimed tasks start while the records are finished.
+    hand_out(commit.claimed ? std::move(commit.claimed->tasks) : RunningTasks{}, free);
+    finish(std::move(commit), count, began);
     lock.lock();
     space_->notify_all();
   }
 }
 
-// Beside a commit that is under way only many are worth another one.
+// While the other settler's commit is in progress, only a large batch is worth a second commit.
 bool Worker::worth_recording() const {
   if (reported_.empty()) return false;
   return recording_ == 0 || reported_.size() >= second_batch() || handlers_gone_;
@@ -547,40 +540,40 @@ std::size_t Worker::second_batch() const {
   return std::max<std::size_t>(1, settings_.concurrency / 4);
 }
 
-// Returns when all are recorded, or when it is hopeless: then they are in doubt, and whoever
-// reclaims them says so. `first` makes the first try.
-void Worker::record(Flights flights, const Swapper& first) {
-  const Moment began = scheduler_.now();
-  bool tried = false;
+// Returns when all `count` tasks of the commit are recorded, or when that is hopeless. Such tasks are in
+// doubt, and the worker that reclaims them says so.
+void Worker::finish(Committer::Commit commit, std::size_t count, Moment began) {
   while (true) {
-    const std::size_t count = flights.size();
-    Settler::Settled settled =
-        settler_.settle(std::move(flights), std::exchange(tried, true) ? Swapper{} : first);
-    flights = std::move(settled.unwritten);
+    Committer::Settled settled = committer_.finish(std::move(commit));
+    RunningTasks tasks = std::move(settled.unwritten);
     heard(settled.error);
     if (settings_.on_fenced)
       for (const std::string& id : settled.fenced) settings_.on_fenced(id);
-    std::lock_guard lock(*mutex_);
-    in_flight_ -= count - flights.size();
-    recording_ -= count - flights.size();
-    space_->notify_all();
-    done_->notify_all();
-    if (flights.empty()) return;
-    const bool hopeless = settled.error->code == Code::not_found;  // the queue is gone
-    const bool late = scheduler_.now() >= began + kGiveUp;
-    if (hopeless || (late && (ending_ || !settled.error->retryable))) {
-      in_flight_ -= flights.size();
-      recording_ -= flights.size();
-      Error error = *settled.error;
-      error.message = std::to_string(flights.size()) +
-                      " task(s) could not be recorded and count as in doubt: " + error.message;
-      error.in_doubt = true;
-      fail(std::move(error));
-      return;
+    {
+      std::lock_guard lock(*mutex_);
+      in_flight_ -= count - tasks.size();
+      recording_ -= count - tasks.size();
+      space_->notify_all();
+      done_->notify_all();
+      if (tasks.empty()) return;
+      const bool hopeless = settled.error->code == Code::not_found;  // the queue is gone
+      const bool late = scheduler_.now() >= began + kGiveUpAfter;
+      if (hopeless || (late && (ending_ || !settled.error->retryable))) {
+        in_flight_ -= tasks.size();
+        recording_ -= tasks.size();
+        Error error = *settled.error;
+        error.message = std::to_string(tasks.size()) +
+                        " task(s) could not be recorded and count as in doubt: " + error.message;
+        error.in_doubt = true;
+        fail(std::move(error));
+        return;
+      }
+      // The other settler and the handlers also notify done_.
+      const Moment again = scheduler_.now() + kStoreAway;
+      while (scheduler_.now() < again) done_->wait(again);
     }
-    // Others who record, and handlers, ring as well.
-    const Moment again = scheduler_.now() + kStoreAway;
-    while (scheduler_.now() < again) done_->wait(again);
+    count = tasks.size();
+    commit = committer_.commit(std::move(tasks), std::nullopt);
   }
 }
 

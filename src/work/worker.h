@@ -1,18 +1,18 @@
-// Drives a queue: intake (fetch, claim), run (handlers), settle (record, answer). Each stage takes
-// whatever has gathered, so that it is quick when idle and batches when busy. No more is claimed
-// than can be started at once (and the queue's window), so that a killed worker leaves no more in
-// doubt than it ran.
+// Drives a queue in three stages: intake (claim), run (handlers), settle (record). Each stage takes all
+// that has gathered, so a worker is quick when idle and batches when busy. A worker claims no more tasks
+// than it can start at once, plus the queue's window. So a killed worker leaves no more than that in
+// doubt. committer.h makes the store calls of intake and settle.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <stop_token>
 
+#include "work/committer.h"
 #include "work/housekeeper.h"
 #include "work/intake.h"
 #include "work/lease_keeper.h"
 #include "work/running_steps.h"
-#include "work/settler.h"
 #include "work/slots.h"
 #include "work/worker_counters.h"
 
@@ -27,7 +27,7 @@ struct WorkerSettings {
   std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
   std::function<void(std::string_view id)> on_fenced{};
   Duration grace{10'000};      // how long a handler may take to end after its stop token fired
-  std::vector<Duty> duties{};  // beside the sweep and the retention
+  std::vector<Duty> duties{};  // of the Housekeeper, besides the sweep and the retention
 };
 
 class Worker {
@@ -56,45 +56,47 @@ class Worker {
   Room wait_for_space(std::stop_token stop);
   Room room(std::size_t settling) const;
   std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
-  void hand_out(Flights flights, Room set_aside);
-  void give_back(Flights flights);
+  void hand_out(RunningTasks tasks, Room set_aside);
+  void give_back(RunningTasks tasks);
   Result<Intake::IntakeResult> next(Room free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();
   void follow_definition();  // of the queue, which may be changed at any time
   Queue queue();
   void pause(Duration how_long, std::stop_token stop);
-  void heard(const std::optional<Error>& trouble);  // what the store answered
+  void heard(const std::optional<Error>& trouble);  // notes whether the store answered
   void fail(Error why);  // with mutex_ held: the first reason counts, and ends the intake
   // Run.
   void run_handlers();
   void wake_handler();
-  // Answers what was claimed with its record: nothing, unless there is a token and it is not stopped.
-  Result<Intake::IntakeResult> run_here(std::unique_ptr<RunningTask> flight,
+  // Runs and records one task on this thread. Returns the tasks that the commit of the record
+  // claimed. It claims none without a token, or if a stop is requested by the token.
+  Result<Intake::IntakeResult> run_here(std::unique_ptr<RunningTask> running,
                                         std::optional<std::stop_token> unless);
-  void call(RunningTask& flight);
-  // True: run the handler. Otherwise the probe's answer is the report, or has been recorded.
-  bool ask_probe(RunningTask& flight, const TaskAttempt& assignment);
+  void call(RunningTask& running);
+  // Returns true if the handler must run. Otherwise the probe's answer is the report, or it has
+  // been recorded.
+  bool ask_probe(RunningTask& running, const TaskAttempt& assignment);
   static Report report_of(const Handler& handler, const TaskAttempt& assignment);
   bool ending();
   // Settle.
   void run_settler();
   bool worth_recording() const;
   std::size_t second_batch() const;
-  void record(Flights flights, const Swapper& first);
+  void finish(Committer::Commit commit, std::size_t count, Moment began);
 
   store::Store& store_;
   Scheduler& scheduler_;
   const WorkerSettings settings_;
   const std::string zone_;
   const std::unique_ptr<store::Membership> membership_;
-  WorkerCounters meter_;
-  LedgerWriter scribe_;
+  WorkerCounters counters_;
+  LedgerWriter writer_;
   LeaseKeeper keeper_;
-  Settler settler_;
   Intake intake_;
-  std::unique_ptr<Slots> slots_;  // with max-running only; the intake's
-  const bool alone_;              // one task at a time needs no other thread
-  Moment followed_at_{};          // when the definition was read last; the intake's
+  Committer committer_;
+  std::unique_ptr<Slots> slots_;  // only with max_running; the caller's thread uses it
+  const bool alone_;              // a concurrency of one without a window: see run_here()
+  Moment followed_at_{};          // when the definition was read last; the caller's thread
   std::stop_source interrupt_;
 
   const std::unique_ptr<Mutex> mutex_;
@@ -104,16 +106,16 @@ class Worker {
   // Under mutex_.
   Queue queue_;
   std::deque<std::unique_ptr<RunningTask>> ready_;
-  Flights reported_;
+  RunningTasks reported_;
   std::size_t in_flight_ = 0;  // claimed and not settled
   std::size_t idle_handlers_ = 0;
-  bool waking_ = false;        // a handler has been woken and has not looked yet
-  std::size_t recording_ = 0;  // how many the settlers are at
-  std::size_t claiming_ = 0;   // how many the fetches and turns under way may claim
+  bool waking_ = false;        // a handler thread was notified and does not run yet
+  std::size_t recording_ = 0;  // how many tasks the settlers record now
+  std::size_t claiming_ = 0;   // how many tasks the commits in progress may claim
   bool taking_in_ = false;     // the intake is fetching
   bool store_away_ = false;
   bool ending_ = false;   // a stop was asked for, or there is a failure
-  bool no_more_ = false;  // intake is over: handlers end when nothing is ready
+  bool no_more_ = false;  // the intake has ended: handlers end when no task is ready
   bool handlers_gone_ = false;
   std::optional<Error> failure_;  // why the worker must stop
   std::stop_source end_;          // ends the intake's waits; anew with each run

@@ -31,17 +31,17 @@ void WorkerCounters::recorded(const core::Record& record) {
   }
 }
 
-void WorkerCounters::settled(const RunningTask& flight, const core::Record& record) {
+void WorkerCounters::settled(const RunningTask& running, const core::Record& record) {
   recorded(record);
-  if (record.state == State::completed) to_record_.add(age(flight));
+  if (record.state == State::completed) to_record_.add(age(running));
 }
 
 void WorkerCounters::answered() {
   answered_at_.store(scheduler_.now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-WorkerCounters::Running WorkerCounters::started(const RunningTask& flight) {
-  if (flight.first) to_start_.add(age(flight));
+WorkerCounters::Running WorkerCounters::started(const RunningTask& running) {
+  if (running.first) to_start_.add(age(running));
   return Running(running_);
 }
 
@@ -67,9 +67,9 @@ WorkerMetrics WorkerCounters::read() const {
 }
 
 // By wall clocks, which may differ between machines: never less than nothing.
-Duration WorkerCounters::age(const RunningTask& flight) const {
+Duration WorkerCounters::age(const RunningTask& running) const {
   return std::max(Duration{0},
-                  store_.wall() - flight.task.not_before.value_or(flight.published_at));
+                  store_.wall() - running.task.not_before.value_or(running.published_at));
 }
 
 void WorkerCounters::Latency::add(Duration took) {

@@ -1,5 +1,5 @@
-// What a worker counts of itself. Atomics that nobody waits for: counting costs a few nanoseconds, and
-// reading stops nobody.
+// What a worker counts about itself, in relaxed atomics. Counting costs a few nanoseconds, and a
+// reader never blocks the worker.
 #pragma once
 
 #include <array>
@@ -19,9 +19,9 @@ class WorkerCounters {
   WorkerCounters(store::Store& store, Scheduler& scheduler);
 
   void claimed(const core::Record& record);
-  // How a task stands by this worker's own write, without or after an attempt of its.
+  // Counts the state that a write of this worker gave to a task, with or without an attempt.
   void recorded(const core::Record& record);
-  void settled(const RunningTask& flight, const core::Record& record);
+  void settled(const RunningTask& running, const core::Record& record);
   void fenced() { fenced_.add(); }
   void answered();  // the store did
 
@@ -41,7 +41,7 @@ class WorkerCounters {
    private:
     Counter& running_;
   };
-  Running started(const RunningTask& flight);
+  Running started(const RunningTask& running);
 
   WorkerMetrics read() const;
 
@@ -55,7 +55,7 @@ class WorkerCounters {
     std::array<Counter, Histogram::kBounds.size() + 1> counts_;
     std::atomic<Duration::rep> sum_{0};
   };
-  Duration age(const RunningTask& flight) const;
+  Duration age(const RunningTask& running) const;
 
   store::Store& store_;
   Scheduler& scheduler_;

@@ -105,6 +105,12 @@ class Batch(OnceTest):
         self.batch(bad + good, code=2)
         self.batch(good, code=0)
 
+    def test_quiet_prints_the_bare_ids(self):
+        lines = '{"topic":"t","id":"a"}\n{"topic":"t","id":"a","body":2}\n{"topic":"t","id":"b"}\n'
+        done = self.once("publish", "--batch", "-", "-q", stdin=lines)
+        self.assertEqual((3, "a\nb\n"), (done.code, done.out))
+        self.assertIn("1 of 3 lines not published; the first is line 2: id 'a'", done.err)
+
     def test_the_store_is_exit_5(self):
         self.refused(5, "publish", "--batch", "-", "--store", "no/such/folder/once.db")
 

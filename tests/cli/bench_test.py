@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""once bench: every id runs once, the yardstick is of the store's own kind, and nothing stays behind."""
+"""once bench: every id runs once, the baseline is of the store's own kind, and nothing stays behind."""
 
 import signal
 import sys
@@ -18,19 +18,19 @@ BARE = {"ONCEBARE_bench_LEDGER", "ONCEBARE_bench_LOG"}
 
 
 class BenchTest(OnceTest):
-    def bench(self, store, yardstick, tasks=500):
+    def bench(self, store, baseline, tasks=500):
         lines = self.ok("bench", "--tasks", str(tasks), "--json", "--store", store).lines
         measured = {line["measure"]: line for line in lines}
         ratios = [f"ratio_{rate}" for rate in RATES]
         self.assertEqual({*RATES, *ratios, *LATENCIES, "duplicates_run", "missing"}, {*measured})
-        self.assertEqual({f"of {yardstick}"}, {measured[ratio]["unit"] for ratio in ratios})
+        self.assertEqual({f"of {baseline}"}, {measured[ratio]["unit"] for ratio in ratios})
         for measure in RATES + ratios + LATENCIES:
             self.assertGreater(measured[measure]["value"], 0, measure)
         self.assertEqual((0, 0), (measured["duplicates_run"]["value"], measured["missing"]["value"]))
 
 
 class OnAFile(BenchTest):
-    def test_each_id_runs_once_and_the_yardstick_goes(self):
+    def test_each_id_runs_once_and_the_baseline_goes(self):
         self.bench("mine.db", "bare SQL")
         self.assertEqual(500, completed(self, "mine.db"))
         self.assertEqual([], list(self.folder.glob("*bare*")))

@@ -172,7 +172,7 @@ class Wait(OnceTest):
         self.ok("publish", "t", "7", "--id", "a")
         self.ok("work", "q", "-q", "--until-empty", "--", "cat")
         self.assertEqual(7, self.once("publish", "t", "7", "--id", "a", "--wait=10ms").code)
-        self.drained("work", "r", "-q", "--until-empty", "--", "false")
+        self.drained("work", "r", "-q", "--until-empty", "--", "false", exits=1)
         answer = self.once("publish", "t", "7", "--id", "a", "--wait")
         self.assertEqual(1, answer.code)
         self.assertIn("q: 7", answer.out)

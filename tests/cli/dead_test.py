@@ -26,10 +26,10 @@ class Dead(OnceTest):
             'case $ONCE_ID in fine) ;; a) echo "rate limit" >&2; exit 1 ;;'
             ' *) echo "no such order" >&2; exit 65 ;; esac\n',
         )
-        self.work()
+        self.work(exits=1)
 
-    def work(self):
-        self.drained("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program)
+    def work(self, exits):
+        self.drained("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program, exits=exits)
 
     def dead(self, *arguments):
         return [item["id"] for item in self.ok("dead", "list", "--json", *arguments).lines]
@@ -71,14 +71,14 @@ class Dead(OnceTest):
         self.assertEqual(["b", "[c,d]"], self.dead())
         self.assertIn("waiting in queue q", self.refused(1, "dead", "retry", "a"))
         (self.folder / "healed").touch()
-        self.work()
+        self.work(exits=0)
         story = self.queue("a")
         self.assertEqual(("completed", 2, ["failed", "completed"]),
                          (story["state"], story["result"], [a["outcome"] for a in story["attempts"]]))  # fmt: skip
-        (deed,) = story["story"]
-        self.assertEqual(["what", "at", "by", "why", "step"], list(deed))
+        (action,) = story["story"]
+        self.assertEqual(["what", "at", "by", "why", "step"], list(action))
         self.assertEqual(("retried", "ada", "limit raised", None),
-                         tuple(deed[n] for n in ("what", "by", "why", "step")))  # fmt: skip
+                         tuple(action[n] for n in ("what", "by", "why", "step")))  # fmt: skip
         self.assertEqual(["b", "[c,d]"], self.dead())
         self.assertIn("retried by ada: limit raised", self.ok("inspect", "a").out)
 

@@ -116,7 +116,7 @@ class Tasks(DoctorTest):
         self.ok("publish", "t", '"dead"', "--id", "d")
         self.ok("publish", "t", '"doubt"', "--id", "u")
         program = self.script("judge", "[ $ONCE_ID = d ] && exit 65; exit 74")
-        self.drained("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program, exits=1)
         found = self.doctor()
         self.assertIn("1 dead letter (d)", found["dead_letters"]["what"])
         self.assertIn("1 task (u)", found["in_doubt"]["what"])
@@ -281,14 +281,47 @@ class File(DoctorTest):
 @unittest.skipIf(NATS, "the same on every store")
 class Documentation(OnceTest):
     def test_every_finding_is_in_the_table(self):
-        table = (ROOT / "docs" / "doctor.md").read_text()
-        documented = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
-        known = set()
-        others = [ROOT / "src/store/nats/settings_check.cpp", ROOT / "src/api/stuck_runs.cpp"]
-        for source in [ROOT / "src/inspect/doctor.cpp", *ROOT.glob("src/store/*/doctor.cpp"), *others]:
-            known |= set(re.findall(r'(?:\.code = |\bfind\()\s*"(\w+)"', source.read_text()))
+        page = (ROOT / "docs" / "doctor.md").read_text()
+        documented = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+        rows = self.keys("src/core/findings.cpp")
+        known = {key.split("/")[0] for key in rows}
         self.assertGreater(len(known), 50)
         self.assertEqual(known, documented)
+        found = set()
+        for key in re.findall(r"\b(?:find|finding|judge_room|gone)\(([^,;]*)", self.sources()):
+            found |= set(re.findall(r'"(\w+(?:/\w+)?)"', key))
+        self.assertEqual(set(rows), found, "each row is found by some source, and each finding has its row")
+
+    def test_every_fix_that_is_a_command_belongs_to_a_finding(self):
+        rows = self.keys("src/core/findings.cpp")
+        fixes = self.keys("cli/ops/fixes.cpp")
+        self.assertGreater(len(fixes), 30)
+        self.assertEqual([], [key for key in fixes if key not in rows and not any(row.startswith(key + "/") for row in rows)])
+        for key in fixes:  # the first row that fits is taken
+            if "/" in key and key.split("/")[0] in fixes:
+                self.assertLess(fixes.index(key), fixes.index(key.split("/")[0]))
+
+    def test_a_text_names_only_facts_that_a_source_gives(self):
+        given = set(re.findall(r'\{"(\w+)",', self.sources()))
+        self.assertGreater(len(given), 40)
+        for table, more in (("src/core/findings.cpp", set()), ("cli/ops/fixes.cpp", {"worker", "option"})):
+            rows = re.sub(r"^//.*$", "", (ROOT / table).read_text(), flags=re.MULTILINE)
+            named = set(re.findall(r"\{(\w+)\}", rows))
+            self.assertGreater(len(named), 5)
+            self.assertEqual(set(), named - given - more)
+
+    def sources(self):
+        """What looks for findings."""
+        stores = [*ROOT.glob("src/store/*/doctor.cpp"), *ROOT.glob("src/store/*/doctor/*.cpp")]
+        apis = [ROOT / "src/api/doctor.cpp", ROOT / "src/api/stuck_runs.cpp"]
+        files = [ROOT / "src/inspect/doctor.cpp", *apis, *stores]
+        return "\n".join(file.read_text() for file in files)
+
+    def keys(self, source):
+        """The first cells of the rows of a table, CODE or CODE/CASE."""
+        keys = re.findall(r'^    \{"(\w+(?:/\w+)?)",', (ROOT / source).read_text(), re.MULTILINE)
+        self.assertEqual(len(keys), len(set(keys)))
+        return keys
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ class Doubt(OnceTest):
     def hold(self, *tasks):
         for task in tasks:
             self.ok("publish", "t", "--id", task)
-        self.work()
+        self.work(exits=1)
 
-    def work(self, *arguments):
-        return self.drained("work", "q", "--worker", "w", "--until-empty", *arguments, "--", self.program)
+    def work(self, exits):
+        return self.drained("work", "q", "--worker", "w", "--until-empty", "--", self.program, exits=exits)
 
     def queue(self, task):
         (queue,) = self.ok("inspect", task, "--json").line["queues"]
@@ -54,8 +54,8 @@ class Doubt(OnceTest):
         answer = self.ok("doubt", "complete", "a", "--result", '{"x": 1}', "--reason", "seen", "--by", "ada", "--json")
         self.assertEqual({"id": "a", "queue": "q", "outcome": "completed"}, answer.line)
         self.assertEqual('{"x": 1}\n', self.ok("wait", "a").out)
-        deed = self.queue("a")["story"][-1]
-        self.assertEqual(("completed", "ada", "seen"), tuple(deed[n] for n in ("what", "by", "why")))
+        action = self.queue("a")["story"][-1]
+        self.assertEqual(("completed", "ada", "seen"), tuple(action[n] for n in ("what", "by", "why")))
         (self.folder / "result.json").write_text("[7]")
         self.ok("doubt", "complete", "b", "--result", "@result.json")
         self.assertEqual([7], self.queue("b")["result"])
@@ -68,7 +68,7 @@ class Doubt(OnceTest):
         self.hold("a", "b")
         self.assertIn("is woken; a worker of the queue will run it", self.ok("doubt", "retry", "a").out)
         self.assertEqual("waiting", self.queue("a")["state"])
-        self.work()
+        self.work(exits=0)
         self.assertEqual("2 1\n", self.ok("wait", "a").out)
         self.ok("doubt", "drop", "b", "--reason", "not wanted")
         self.assertEqual("cancelled", self.queue("b")["state"])
@@ -99,10 +99,10 @@ class Steps(OnceTest):
             '"$ONCE_BIN" step push -- sh -c "[ \\$ONCE_ATTEMPT = 1 ] && exit 74; echo ran" > pushed\n'
             'echo "$first and $(cat pushed)"\n',
         )
-        self.work()
+        self.work(exits=1)
 
-    def work(self):
-        self.drained("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program)
+    def work(self, exits):
+        self.drained("work", "q", "-q", "--worker", "w", "--until-empty", "--", self.program, exits=exits)
 
     def queue(self):
         (queue,) = self.ok("inspect", "a", "--json").line["queues"]
@@ -129,7 +129,7 @@ class Steps(OnceTest):
         self.assertEqual("in_doubt", self.queue()["state"])
         said = self.ok("doubt", "complete", "a", "--step", "push", "--raw", "--result", "4f1c", "--reason", "in the log").out
         self.assertIn("goes on after step push", said)
-        self.work()
+        self.work(exits=0)
         queue = self.queue()
         self.assertEqual("completed", queue["state"])
         self.assertEqual("draft and 4f1c\n", self.ok("wait", "a").out)
@@ -140,32 +140,33 @@ class Steps(OnceTest):
         self.assertIn("done, not in doubt", self.refused(1, "doubt", "retry", "a", "--step", "write"))
         self.assertEqual("in_doubt", self.queue()["state"])
         self.ok("doubt", "retry", "a", "--step", "push")
-        self.work()
+        self.work(exits=0)
         self.assertEqual("draft and ran\n", self.ok("wait", "a").out)
 
 
 class Probe(OnceTest):
-    def held_by_a_probe(self, *probe):
+    def held_by_a_probe(self, *probe, exits):
         self.ok("queue", "add", "q", "--topic", "t", "--in-doubt", "probe", "--backoff", "1ms")
         self.ok("publish", "t", "--id", "a")
         program = self.script("perhaps", "[ $ONCE_ATTEMPT = 1 ] && exit 74; echo again")
-        return self.drained("work", "q", "--until-empty", *probe, "--", program)
+        return self.drained("work", "q", "--until-empty", *probe, "--", program, exits=exits)
 
     def test_it_happened(self):
-        self.assertNotIn("--probe", self.held_by_a_probe("--probe", "echo '\"'$ONCE_ID happened'\"'").err)
+        answer = self.held_by_a_probe("--probe", "echo '\"'$ONCE_ID happened'\"'", exits=0)
+        self.assertNotIn("--probe", answer.err)
         self.assertEqual('"a happened"\n', self.ok("wait", "a").out)
         self.assertIn("a probe says", self.ok("inspect", "a").out)
 
     def test_it_did_not(self):
-        self.held_by_a_probe("--probe", "exit 1")
+        self.held_by_a_probe("--probe", "exit 1", exits=0)
         self.assertEqual("again\n", self.ok("wait", "a").out)
 
     def test_nobody_knows(self):
-        self.held_by_a_probe("--probe", "echo who knows >&2; exit 3")
+        self.held_by_a_probe("--probe", "echo who knows >&2; exit 3", exits=1)
         self.refused(7, "wait", "a")
 
     def test_without_a_probe_it_is_held_and_hinted_at(self):
-        self.assertIn("--probe CMD", self.held_by_a_probe().err)
+        self.assertIn("--probe CMD", self.held_by_a_probe(exits=1).err)
         self.refused(7, "wait", "a")
 
     def test_a_probe_that_nobody_asks_is_hinted_at(self):

@@ -216,7 +216,7 @@ class Inspect(OnceTest):
         self.ok("queue", "add", "q", "--topic", "t", "--backoff", "1ms", "--attempts", "2")
         self.ok("publish", "t", "--id", "a")
         program = self.script("program", f"{BIN} step write -- echo draft >/dev/null\n{BIN} step push -- sh -c 'exit 3'\n")
-        self.drained("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program, exits=1)
         steps = {step["step"]: step for step in self.ok("inspect", "a", "--json").line["queues"][0]["steps"]}
         self.assertEqual(("done", None), (steps["write"]["state"], steps["write"]["error"]))
         push = steps["push"]

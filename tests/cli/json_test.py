@@ -137,6 +137,12 @@ class Shapes(OnceTest):
         self.answer("flow retry", "flow", "retry", run)
         self.answer("flow cancel", "flow", "cancel", run)
 
+    def test_failures(self):
+        self.ok("publish", "t", "1", "--id", "a")
+        self.answer("a failure", "publish", "t", "{", code=2)
+        self.assertEqual("no_queue", self.answer("a failure", "work", "q", "--", "true", code=6)["reason"])
+        self.answer("a conflicting duplicate", "publish", "t", "2", "--id", "a", code=3)
+
     def test_the_page_has_every_answer(self):
         self.assertGreater(len(SHAPES), 55)
         for command in ["work --metrics", "flow wait", "bench", "doubt retry", "doubt drop"]:

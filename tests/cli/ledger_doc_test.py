@@ -30,7 +30,7 @@ class Loop(OnceTest):
         self.environment["PATH"] = f"{self.folder}:{os.environ['PATH']}"
         self.script("call", 'echo "$1 $ONCE_IN_DOUBT $$" >> calls\nwhile [ -e "busy-$1" ]; do sleep 0.1; done\n'
                             'test ! -e "broken-$1"\n')  # fmt: skip
-        self.ok("queue", "add", "calls", "--ledger", "--lease", "2s", "--attempts", "2", "--backoff", "1s")
+        self.ok("queue", "add", "calls", "--ledger", "--lease", "4s", "--attempts", "2", "--backoff", "1s")
 
     def deliver(self, *messages):
         for message in messages:
@@ -69,7 +69,7 @@ class Loop(OnceTest):
             self.assertEqual("held", held["outcome"])
             return moment(held["until"])
 
-        self.until(lambda: until() > began + timedelta(seconds=5), "the lease of 2 s is renewed")
+        self.until(lambda: until() > began + timedelta(seconds=8), "the lease of 4 s is renewed")
         (self.folder / "busy-a").unlink()
         self.assertEqual(0, loop.wait(timeout=60))
         self.assertEqual(1, len(self.calls()))

@@ -57,6 +57,12 @@ class Configurations(OnceTest):
         except OSError:
             return None
 
+    def add_workflow(self):
+        """The first one makes the stream of values."""
+        file = self.folder / "workflow.json"
+        file.write_text('{"name":"w","on_missing_key":"run_unprotected","steps":[{"id":"go","signal":"go"}]}')
+        self.ok("flow", "add", file, "--store", self.store)
+
     def test_both_pass_the_servers_own_check(self):
         self.assertEqual(2, len(CONFIGURATIONS))
         for configuration in CONFIGURATIONS:
@@ -69,6 +75,7 @@ class Configurations(OnceTest):
         self.start_servers(CONFIGURATIONS[0], NAMES[:1])
         self.until(lambda: self.once("queue", "add", "q", "--topic", "t", "--store", self.store).code == 0, "it is up", 60)
         self.ok("publish", "t", "--id", "a", "--store", self.store)
+        self.add_workflow()
         with urllib.request.urlopen(f"{self.monitor}/varz", timeout=30) as told:
             self.assertTrue(json.load(told)["jetstream"]["config"]["sync_always"])
         self.assertEqual({*STREAMS}, {*self.ask("STREAM.NAMES")["streams"]})
@@ -82,6 +89,7 @@ class Configurations(OnceTest):
         self.start_servers(CONFIGURATIONS[1], NAMES)
         self.until(lambda: self.replicas("READY") == 3, "a leader that knows all three", 60)
         self.ok("queue", "add", "q", "--topic", "t", "--store", self.store)
+        self.add_workflow()
         for stream in STREAMS:
             self.assertEqual(3, self.ask(f"STREAM.INFO.{stream}")["config"]["num_replicas"], stream)
         self.ok("publish", "t", "--id", "a", "--store", self.store)

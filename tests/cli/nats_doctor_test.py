@@ -224,11 +224,11 @@ class StreamsOfOthers(NatsDoctorTest):
     def test_what_was_dropped_before_it_was_handed_over(self):
         self.bind(discard="old", max_msgs=1)
         self.publish(1)
-        self.drained("work", "q", "-q", "--until-empty", "--", "true")
+        self.drained("work", "q", "-q", "--until-empty", "--", "true", exits=1)
         self.publish(3)
         self.assertEqual({"stream_discards_old", "stream_dropped"}, self.serious())
         self.assertIn("#2 to #3", self.what("stream_dropped"))
-        self.drained("work", "q", "-q", "--until-empty", "--", "true")  # and the next delivery hides nothing
+        self.drained("work", "q", "-q", "--until-empty", "--", "true", exits=1)  # and the next delivery hides nothing
         self.assertEqual({"stream_discards_old", "stream_dropped"}, self.serious())
         self.assertIn("2 messages", self.what("stream_dropped"))
         self.assertIn("#2 to #3", self.what("stream_dropped"))
@@ -238,7 +238,7 @@ class StreamsOfOthers(NatsDoctorTest):
         self.publish(4)
         self.api(f"STREAM.MSG.DELETE.{self.stream}", seq=1)
         self.api(f"STREAM.MSG.DELETE.{self.stream}", seq=3)
-        self.drained("work", "q", "-q", "--until-empty", "--", "true")
+        self.drained("work", "q", "-q", "--until-empty", "--", "true", exits=1)
         self.assertIn("stream_dropped", self.serious())
         self.assertIn("#1, #3", self.what("stream_dropped"))
 
@@ -250,13 +250,13 @@ class StreamsOfOthers(NatsDoctorTest):
         self.api(f"STREAM.MSG.DELETE.{self.stream}", seq=4)
         self.ok("queue", "add", "q", "--stream", self.stream, "--key", "header:Nats-Msg-Id")
         self.publish(2)
-        self.drained("work", "q", "-q", "--until-empty", "--", "true")
+        self.drained("work", "q", "-q", "--until-empty", "--", "true", exits=1)
         self.assertNotIn("stream_dropped", self.doctor(), self.findings)
 
     def test_a_stream_that_was_made_anew_is_not_counted_with_the_old_one(self):
         self.bind(discard="new")
         self.publish(2, keyed=True)
-        self.drained("work", "q", "-q", "--until-empty", "--", "true")
+        self.drained("work", "q", "-q", "--until-empty", "--", "true", exits=0)
         self.api(f"STREAM.DELETE.{self.stream}")
         for _ in range(2):  # while it is gone, and when it is there again
             queue = self.ok("status", "--json").lines[0]

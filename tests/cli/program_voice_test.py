@@ -24,10 +24,10 @@ class Voices(OnceTest):
         for task in ids:
             self.ok("publish", "t", '{"password":"hunter2"}', "--id", task)
 
-    def work(self, script, *options, tasks=("a",)):
+    def work(self, script, *options, tasks=("a",), exits=0):
         """The lines on standard error, without the hints of the command itself."""
         self.publish(*tasks)
-        answer = self.drained("work", "q", "--until-empty", *options, "--", "sh", "-c", script)
+        answer = self.drained("work", "q", "--until-empty", *options, "--", "sh", "-c", script, exits=exits)
         self.answer = answer
         return [line for line in answer.err.splitlines() if not line.startswith("once: ")]
 
@@ -143,7 +143,7 @@ class Terminal(Voices):
 
 class Events(Voices):
     def test_are_objects_on_standard_output(self):
-        self.work('echo hello >&2; printf "bad\\377" >&2; [ $ONCE_ATTEMPT = 2 ] || exit 65', "--json")
+        self.work('echo hello >&2; printf "bad\\377" >&2; [ $ONCE_ATTEMPT = 2 ] || exit 65', "--json", exits=1)
         *events, last = self.answer.lines
         self.assertEqual("failed", last["error"])
         self.assertEqual(["started", "stderr", "stderr", "ended"], [event["event"] for event in events])
@@ -190,12 +190,23 @@ class Files(Voices):
         self.assertFalse((self.folder / "elsewhere").exists())
         self.assertIn("cannot write", self.answer.err)
 
+    def test_that_are_pipes_hold_up_no_program(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        os.mkfifo(logs / "q.a.1.log")  # nobody reads it
+        self.publish("a")
+        worker = self.start("work", "q", "--until-empty", "--log-dir", str(logs), "--", "sh", "-c", "echo hello >&2")
+        self.assertEqual(0, worker.wait(20))
+        self.assertRegex(worker.stderr.read().decode(), "cannot write .*q.a.1.log: .*; the program of task a goes on")
+        self.assertEqual("completed", self.attempt()["outcome"])
+
     def test_need_a_folder(self):
         self.publish("a")
         (self.folder / "file").touch()
-        answer = self.once("work", "q", "--until-empty", "--log-dir", "file", "--", "true")
-        self.assertEqual(2, answer.code)
-        self.assertIn("--log-dir", answer.err)
+        said = self.refused(2, "work", "q", "--until-empty", "--log-dir", "file", "--", "true")
+        self.assertIn("cannot write to the folder 'file' of --log-dir", said)
+        self.assertIn("nothing was run", said)
+        self.assertEqual("waiting", self.ok("inspect", "a", "--json").line["queues"][0]["state"])
 
 
 class Record(Voices):
@@ -211,7 +222,7 @@ class Record(Voices):
         self.assertTrue(told[first + 21].startswith("  result"))
 
     def test_of_a_failure_is_shown_once(self):
-        self.work("echo first >&2; echo cannot reach the printer >&2; exit 65", "-q")
+        self.work("echo first >&2; echo cannot reach the printer >&2; exit 65", "-q", exits=1)
         text = self.ok("inspect", "a").out
         self.assertEqual(1, text.count("cannot reach the printer"), text)
         self.assertRegex(text, r"(?m)^ +exit 65\n  stderr +first\n +cannot reach the printer$")

@@ -11,11 +11,11 @@ from once_command import OnceTest  # noqa: E402
 
 
 class Step(OnceTest):
-    def work(self, script, *options):
+    def work(self, script, *options, exits=0):
         program = self.script("program", script)
         return self.drained(
             "work", "q", "-q", "--until-empty", "--topic", "t", "--backoff", "1ms", *options,
-            "--", program,
+            "--", program, exits=exits,
         )
 
     def story(self, task="a"):
@@ -44,7 +44,9 @@ class Step(OnceTest):
                 self.refused(125, "step", *arguments)
         self.refused(125, "--store", "x", "step", "push")
         self.assertIn("needs --probe", self.refused(125, "step", "a", "--in-doubt", "probe", "--", "a"))
-        self.assertIn("ONCE_SOCKET", self.refused(125, "step", "push", "--", "true"))
+        alone = self.refused(125, "step", "push", "--", "true")
+        self.assertIn("ONCE_SOCKET", alone)
+        self.assertIn("a program that `once work` runs", alone)
 
     def test_help_names_the_program(self):
         answer = self.ok("step", "--help")
@@ -87,27 +89,28 @@ class Step(OnceTest):
 
     CUT_OFF = 'echo ran >> ran; [ $ONCE_ATTEMPT = 1 ] || exit 0; kill -KILL $PPID; sleep 1000'
 
-    def cut_off(self, *policy, queue=()):
+    def cut_off(self, *policy, queue=(), exits):
         """Its `once step` dies the first time, and the program with it."""
         self.ok("publish", "t", "--id", "a", "-q")
         options = " ".join(f"'{option}'" for option in policy)
         self.work(
             f"$ONCE_BIN step one {options} -- sh -c '{self.CUT_OFF}' 2>> said || kill -KILL $$",
             *queue,
+            exits=exits,
         )
 
     def test_a_step_that_was_cut_off_is_run_again(self):
-        self.cut_off("--in-doubt", "retry")
+        self.cut_off("--in-doubt", "retry", exits=0)
         self.assertEqual("ran\nran\n", self.text("ran"))
         self.assertEqual("completed", self.story()["state"])
 
     def test_a_step_that_was_cut_off_is_held(self):
-        self.cut_off("--in-doubt", "hold")
+        self.cut_off("--in-doubt", "hold", exits=1)
         self.assertEqual("ran\n", self.text("ran"))
         self.assertEqual("in_doubt", self.story()["state"])
 
     def test_a_step_that_was_cut_off_is_held_by_the_queues_policy(self):
-        self.cut_off(queue=["--in-doubt", "steps"])
+        self.cut_off(queue=["--in-doubt", "steps"], exits=1)
         self.assertEqual("ran\n", self.text("ran"))
         self.assertEqual("in_doubt", self.story()["state"])
 
@@ -120,7 +123,7 @@ class Step(OnceTest):
             with self.subTest(probe):
                 self.begin_anew()
                 (self.folder / "ran").unlink(missing_ok=True)
-                self.cut_off("--probe", probe)
+                self.cut_off("--probe", probe, exits=1 if state == "in_doubt" else 0)
                 self.assertEqual("ran\n" * runs, self.text("ran"))
                 self.assertEqual(state, self.story()["state"])
 
@@ -135,7 +138,7 @@ class Step(OnceTest):
         self.until(lambda: self.text("ran"), "the step runs")
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        self.drained("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program, exits=1)
         self.assertEqual("ran\n", self.text("ran"))
         self.assertEqual("in_doubt", self.story()["state"])
 

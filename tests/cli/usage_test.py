@@ -212,7 +212,7 @@ class Output(OnceTest):
         self.ok("queue", "add", "q", "--topic", "t", "--attempts", "1")
         self.ok("publish", "t", "--id", "a")
         program = self.script("shout", "printf '\\033[2Jgone\\n' >&2; exit 65")
-        self.drained("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program, exits=1)
         for arguments in [["inspect", "a"], ["list"], ["log"]]:
             out = self.ok(*arguments).out
             self.assertNotIn("\x1b", out)

@@ -62,7 +62,7 @@ class Values(OnceTest):
                 self.assertEqual("dead", story["state"])
                 self.assertIsNone(story["result"])
                 error = self.refused(1, "wait", "a")
-                for part in (str(LIMIT + 1), str(LIMIT), "--max-result"):
+                for part in (str(LIMIT + 1), f"max_result of {LIMIT}"):
                     self.assertIn(part, error)
 
     def test_a_step_above_the_limit_is_held_and_not_run_again(self):
@@ -78,7 +78,7 @@ class Values(OnceTest):
         story = self.story()
         self.assertEqual("in_doubt", story["state"])
         self.assertIn(f"result of {LIMIT + 1} bytes", story["reason"])
-        self.assertIn("--max-result", story["reason"])
+        self.assertIn(f"max_result of {LIMIT}", story["reason"])
         self.refused(7, "wait", "a")
 
     def test_the_limit_is_the_queues_own(self):
@@ -98,11 +98,22 @@ class Values(OnceTest):
         self.work("exit 74", "--in-doubt", "hold", "--max-result", "1MiB")
         (self.folder / "big").write_bytes(b"x" * ((1 << 20) + 1))
         error = self.refused(2, "doubt", "complete", "a", "--raw", "--result", "@big")
-        self.assertIn("--max-result", error)
+        self.assertIn("once queue set q --max-result", error)
         self.assertEqual("in_doubt", self.story()["state"])
         (self.folder / "big").write_bytes(b"y" * (1 << 20))
         self.ok("doubt", "complete", "a", "--raw", "--result", "@big")
         self.assertEqual("y" * (1 << 20) + "\n", self.ok("wait", "a").out)
+
+    def test_a_person_and_a_loop_of_ones_own_give_as_much_as_the_queue_allows(self):
+        size = LIMIT + 5
+        (self.folder / "big").write_text('"' + "x" * size + '"')
+        self.ok("publish", "t", "--id", "a", "-q")
+        self.work("exit 74", "--in-doubt", "hold", "--max-result", "17MiB")
+        self.ok("doubt", "complete", "a", "--result", "@big")
+        self.assertEqual(size, len(self.story()["result"]))
+        self.ok("queue", "add", "l", "--ledger", "--max-result", "17MiB")
+        token = str(self.ok("claim", "l", "k", "--json").line["token"])
+        self.ok("complete", "l", "k", "--token", token, "--result", "@big")
 
     def test_a_loop_of_ones_own_gives_no_more_than_the_limit(self):
         self.ok("queue", "add", "l", "--ledger", "--max-result", "1000")

@@ -64,7 +64,7 @@ class List(OnceTest):
         for topic in ["a", "b", "c"]:
             self.ok("publish", "t." + topic, "--id", topic)
         program = self.script("judge", '[ $ONCE_ID = a ] && exit; echo "first\nno $ONCE_ID" >&2; exit 1')
-        self.drained("work", "q", "-q", "--until-empty", "--", program)
+        self.drained("work", "q", "-q", "--until-empty", "--", program, exits=1)
 
     def ids(self, *arguments):
         return sorted((i["queue"], i["id"]) for i in self.ok("list", "--json", *arguments).lines)

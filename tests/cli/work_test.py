@@ -13,8 +13,8 @@ RETRY_SOON = ["--backoff", "1ms"]
 
 
 class Work(OnceTest):
-    def work(self, *arguments):
-        return self.drained("work", "q", "-q", "--until-empty", *arguments)
+    def work(self, *arguments, exits=0):
+        return self.drained("work", "q", "-q", "--until-empty", *arguments, exits=exits)
 
     def states(self):
         return {item["id"]: item["state"] for item in self.ok("list", "--json").lines}
@@ -66,7 +66,7 @@ class Work(OnceTest):
             '[ "$ONCE_ID" = kill ] && kill -9 $$\n'
             'exit "$ONCE_ID"',
         )
-        self.work("--", program)
+        self.work("--", program, exits=1)
         states = self.states()
         self.assertEqual("completed", states.pop("0"))
         self.assertEqual({"dead"}, set(states.values()))

@@ -95,8 +95,8 @@ TEST_P(BulkContract, AResultAboveTheLimitMakesTheTaskDeadAndIsNotRunAgain) {
   EXPECT_TRUE(run(handler));
   EXPECT_EQ(state(), State::dead);
   EXPECT_EQ(view().result, std::nullopt);
-  EXPECT_THAT(view().error, HasSubstr("result of 16777217 bytes is above the queue's limit of "
-                                      "16777216 (--max-result)"));
+  EXPECT_THAT(view().error, HasSubstr("result of 16777217 bytes is above the queue's max_result of "
+                                      "16777216 and was not kept"));
   EXPECT_FALSE(run(handler));
   EXPECT_EQ(runs, 1);
 }
@@ -113,10 +113,11 @@ TEST_P(BulkContract, AStepWithAResultAboveTheLimitIsHeldAndAPersonCompletesIt) {
   EXPECT_EQ(state(), State::in_doubt);
   EXPECT_THAT(view().reason, HasSubstr("step 'large' happened, but its result of 1001 bytes"));
   EXPECT_FALSE(run(handler));
-  const auto more = zone.complete_step("a", "q", "large", Body::bytes(std::string(1001, 'x')), {});
+  const auto more =
+      zone.tasks().complete_step("a", "q", "large", Body::bytes(std::string(1001, 'x')), {});
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, Code::too_large);
-  zone.complete_step("a", "q", "large", Body::bytes("in the bucket"), {}).value();
+  zone.tasks().complete_step("a", "q", "large", Body::bytes("in the bucket"), {}).value();
   EXPECT_TRUE(run(handler));
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(state(), State::completed);

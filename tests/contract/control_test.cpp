@@ -32,7 +32,7 @@ TEST_P(ControlContract, ATaskThatCouldNeverStartIsRefused) {
   EXPECT_TRUE(refused({}, 0h));
   EXPECT_TRUE(refused(2h, 1h));
   EXPECT_TRUE(refused(1h, 1h));
-  EXPECT_THAT(zone.log(0, 10).value(), IsEmpty());
+  EXPECT_THAT(zone.tasks().log(0, 10).value(), IsEmpty());
   EXPECT_FALSE(refused(1h, 2h));
   EXPECT_FALSE(refused(2h, 1h)) << "what is in the log is answered with its receipt";
 }
@@ -42,13 +42,13 @@ TEST_P(ControlContract, ATaskThatCouldNeverStartIsRefused) {
 TEST_P(ControlContract, AWaitingTaskIsCancelled) {
   add({});
   publish("a");
-  EXPECT_EQ(zone.cancel("a", "q", by).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel("a", "q", by).value(), State::cancelled);
   EXPECT_EQ(state(), State::cancelled);
   EXPECT_EQ(view().reason, "cancelled by ann: she looked");
   EXPECT_EQ(count(State::cancelled), 1U);
   EXPECT_EQ(count(State::waiting), 0U);
   EXPECT_FALSE(run_ok());
-  EXPECT_EQ(zone.cancel("a", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().cancel("a", "q", by).error().code, Code::wrong_state);
 }
 
 TEST_P(ControlContract, ACancelledTaskOfAKeyedQueueTakesNobodysKey) {
@@ -56,14 +56,14 @@ TEST_P(ControlContract, ACancelledTaskOfAKeyedQueueTakesNobodysKey) {
   publish("a", R"({"doc":1})");
   publish("b", R"({"doc":1})");
   publish("c", R"({"doc":1})");
-  EXPECT_EQ(zone.cancel("b", "q", by).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel("b", "q", by).value(), State::cancelled);
   EXPECT_TRUE(run_ok());
   EXPECT_EQ(state("a"), State::completed) << "the key is still its own";
   EXPECT_FALSE(run_ok());
   EXPECT_EQ(state("b"), State::cancelled);
   EXPECT_EQ(state("c"), State::duplicate);
   publish("without", "{}");
-  EXPECT_EQ(zone.cancel("without", "q", by).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel("without", "q", by).value(), State::cancelled);
   EXPECT_FALSE(run_ok());
   EXPECT_EQ(state("without"), State::cancelled);
 }
@@ -73,8 +73,8 @@ TEST_P(ControlContract, AScheduledAndARetryingTaskAreCancelled) {
   publish_at("later", 1h, {});
   publish("a");
   EXPECT_TRUE(run([](Context&) { return Outcome::failed("no"); }));
-  EXPECT_EQ(zone.cancel("later", "q", by).value(), State::cancelled);
-  EXPECT_EQ(zone.cancel("a", "q", by).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel("later", "q", by).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel("a", "q", by).value(), State::cancelled);
   pass(2h);
   EXPECT_FALSE(run_ok());
   EXPECT_EQ(count(State::cancelled), 2U);
@@ -84,7 +84,7 @@ TEST_P(ControlContract, ARunningTaskThatStopsIsCancelled) {
   add({});
   publish("a");
   EXPECT_TRUE(run([&](Context&) {
-    EXPECT_EQ(zone.cancel("a", "q", by).value(), State::running);
+    EXPECT_EQ(zone.tasks().cancel("a", "q", by).value(), State::running);
     EXPECT_EQ(state(), State::running);
     return Outcome::failed("stopped");
   }));
@@ -98,7 +98,7 @@ TEST_P(ControlContract, ARunningTaskIsToldByItsStopToken) {
   add({});
   publish("a");
   EXPECT_TRUE(run([&](Context& context) {
-    zone.cancel("a", "q", by).value();
+    zone.tasks().cancel("a", "q", by).value();
     EXPECT_TRUE(is_told_to_stop(context));
     return Outcome::failed("stopped");
   }));
@@ -109,7 +109,7 @@ TEST_P(ControlContract, ARunningTaskThatCompletesAllTheSameIsCompleted) {
   add({});
   publish("a");
   EXPECT_TRUE(run([&](Context&) {
-    zone.cancel("a", "q", by).value();
+    zone.tasks().cancel("a", "q", by).value();
     return Outcome::completed();
   }));
   EXPECT_EQ(state(), State::completed);
@@ -119,7 +119,7 @@ TEST_P(ControlContract, ARunningTaskWhoseWorkerIsLostIsCancelledInsteadOfTakenOv
   add({});
   publish("a");
   EXPECT_TRUE(run([&](Context&) {
-    zone.cancel("a", "q", by).value();
+    zone.tasks().cancel("a", "q", by).value();
     hang([&] { EXPECT_FALSE(run_ok()); });
     return Outcome::completed();
   }));
@@ -132,8 +132,8 @@ TEST_P(ControlContract, ADoubtfulTaskCanBeCancelledADeadOneMustBeDropped) {
   publish("dead");
   EXPECT_TRUE(run([](Context&) { return Outcome::unknown("?"); }));
   EXPECT_TRUE(run([](Context&) { return Outcome::dead("no"); }));
-  EXPECT_EQ(zone.cancel("a", "q", by).value(), State::cancelled);
-  EXPECT_EQ(zone.cancel("dead", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().cancel("a", "q", by).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel("dead", "q", by).error().code, Code::wrong_state);
 }
 
 TEST_P(ControlContract, ATaskThatIsToRunAgainCanBeCancelled) {
@@ -143,9 +143,9 @@ TEST_P(ControlContract, ATaskThatIsToRunAgainCanBeCancelled) {
   EXPECT_TRUE(run([](Context&) { return Outcome::dead("no"); }));
   EXPECT_TRUE(run([](Context&) { return Outcome::unknown("?"); }));
   for (const char* id : {"dead", "held"}) {
-    zone.retry(id, "q", by).value();
-    EXPECT_EQ(zone.drop(id, "q", by).error().code, Code::wrong_state);
-    EXPECT_EQ(zone.cancel(id, "q", by).value(), State::cancelled);
+    zone.tasks().retry(id, "q", by).value();
+    EXPECT_EQ(zone.tasks().drop(id, "q", by).error().code, Code::wrong_state);
+    EXPECT_EQ(zone.tasks().cancel(id, "q", by).value(), State::cancelled);
     EXPECT_EQ(state(id), State::cancelled);
   }
   EXPECT_FALSE(run_ok());
@@ -158,11 +158,11 @@ TEST_P(ControlContract, AnOrderThatACancelOvertookIsDoneWithAlsoWithoutABody) {
   zone.set_retention({.bodies = 1h, .records = 24h * 365, .ids = 1h}).value();
   publish("a");
   run([](Context&) { return Outcome::dead("never"); });
-  zone.retry("a", "q", by).value();
-  EXPECT_EQ(zone.cancel("a", "q", by).value(), State::cancelled);
+  zone.tasks().retry("a", "q", by).value();
+  EXPECT_EQ(zone.tasks().cancel("a", "q", by).value(), State::cancelled);
   pass(2h);
   zone.retire().value();
-  ASSERT_FALSE(zone.inspect("a").value().entry.body);
+  ASSERT_FALSE(zone.tasks().inspect("a").value().entry.body);
   EXPECT_FALSE(run_ok());
   pass(2 * kLease);
   EXPECT_FALSE(run_ok());
@@ -173,7 +173,7 @@ TEST_P(ControlContract, ACancelThatMeetsAClaimAsksItsHolder) {
   add({.key = "{doc}"});
   publish("a", R"({"doc":1})");
   EXPECT_TRUE(run([&](Context&) {
-    EXPECT_EQ(zone.cancel("a", "q", by).value(), State::running);
+    EXPECT_EQ(zone.tasks().cancel("a", "q", by).value(), State::running);
     return Outcome::failed("stopped");
   }));
   EXPECT_EQ(state(), State::cancelled);
@@ -188,9 +188,9 @@ TEST_P(ControlContract, OfTwoOrdersTheSecondIsRefused) {
   first.nonce.bytes.fill(7);
   const store::Wake wake{.sequence = {1}, .order = first};
   impl->store->wake("q", std::span(&wake, 1)).value();
-  EXPECT_EQ(zone.retry("a", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().retry("a", "q", by).error().code, Code::wrong_state);
   ASSERT_FALSE(view().story.empty());
-  EXPECT_EQ(view().story.back().what, "retry_asked");
+  EXPECT_EQ(view().story.back().kind, ActionView::Kind::retry_asked);
   EXPECT_EQ(view().story.back().by, "ann");
 }
 
@@ -219,7 +219,7 @@ TEST_P(ControlContract, AScheduledTaskRunsWhenItsTimeHasCome) {
 TEST_P(ControlContract, AQueueThatComesLaterKeepsToTheTime) {
   add({});
   publish_at("later", 1h, {});
-  zone.add({.name = "second", .topic = "t"}).value();
+  zone.queues().add({.name = "second", .topic = "t"}).value();
   auto worker = zone.worker("second", [](Context&) { return Outcome::completed(); }).value();
   EXPECT_FALSE(worker.run_one().value());
   pass(1h);
@@ -258,11 +258,11 @@ TEST_P(ControlContract, TimesAreNoContent) {
 TEST_P(ControlContract, APausedQueueClaimsNothingUntilItIsResumed) {
   add({});
   publish("a");
-  zone.change("q", [](Queue& queue) { queue.paused = true; }).value();
+  zone.queues().pause("q").value();
   EXPECT_FALSE(run_ok());
   EXPECT_EQ(state(), State::waiting);
-  EXPECT_TRUE(zone.queues().value().at(0).paused);
-  zone.change("q", [](Queue& queue) { queue.paused = false; }).value();
+  EXPECT_TRUE(zone.queues().list().value().at(0).paused);
+  zone.queues().resume("q").value();
   EXPECT_TRUE(run_ok());
 }
 
@@ -270,7 +270,7 @@ TEST_P(ControlContract, WorkersFollowAChangedDefinition) {
   add({.attempts = 1});
   publish("a");
   auto worker = zone.worker("q", [](Context&) { return Outcome::failed("no"); }).value();
-  const auto changed = zone.change("q", [](Queue& queue) {
+  const auto changed = zone.queues().change("q", [](Queue& queue) {
     queue.attempts = 3;
     queue.in_doubt = InDoubt::hold;
   });
@@ -287,49 +287,52 @@ TEST_P(ControlContract, TopicKeyAndStartAreFixed) {
   for (const auto change :
        {+[](Queue& queue) { queue.topic = "other"; }, +[](Queue& queue) { queue.key = "{doc}"; },
         +[](Queue& queue) { queue.from = 7; }, +[](Queue& queue) { queue.name = "other"; }})
-    EXPECT_EQ(zone.change("q", change).error().code, Code::queue_mismatch);
-  EXPECT_EQ(zone.change("nowhere", [](Queue&) {}).error().code, Code::not_found);
-  EXPECT_EQ(zone.change("q", [](Queue& queue) { queue.lease = 0s; }).error().code,
+    EXPECT_EQ(zone.queues().change("q", change).error().code, Code::queue_mismatch);
+  EXPECT_EQ(zone.queues().change("nowhere", [](Queue&) {}).error().code, Code::not_found);
+  EXPECT_EQ(zone.queues().change("q", [](Queue& queue) { queue.lease = 0s; }).error().code,
             Code::invalid_input);
 }
 
 TEST_P(ControlContract, TwoWhoChangeAQueueAtOnceUndoNothingOfEachOther) {
   add({});
   bool first = true;
-  zone.change("q",
+  zone.queues()
+      .change("q",
               [&](Queue& queue) {
                 if (std::exchange(first, false))
-                  zone.change("q", [](Queue& other) { other.paused = true; }).value();
+                  zone.queues().change("q", [](Queue& other) { other.paused = true; }).value();
                 queue.attempts = 7;
               })
       .value();
-  EXPECT_TRUE(zone.queues().value().at(0).paused);
-  EXPECT_EQ(zone.queues().value().at(0).attempts, 7);
+  EXPECT_TRUE(zone.queues().list().value().at(0).paused);
+  EXPECT_EQ(zone.queues().list().value().at(0).attempts, 7);
 }
 
 // --- The ledger alone -----------------------------------------------------------------------
 
-class GuardContract : public Effects {
+class LedgerClientContract : public Effects {
  protected:
-  Guard guard(std::string name = "loop") {
-    return zone.guard("q", {.name = std::move(name), .outlived = true}).value();
+  LedgerClient ledger(std::string name = "loop") {
+    return zone.ledger("q", {.name = std::move(name), .claims_outlive_process = true}).value();
   }
-  Admission claim(Guard& by_whom, Duration lease = {}) { return by_whom.claim("k", lease).value(); }
+  ClaimResult claim(LedgerClient& by_whom, Duration lease = {}) {
+    return by_whom.claim("k", lease).value();
+  }
 };
-ONCE_FOR_EVERY_STORE(GuardContract);
+ONCE_FOR_EVERY_STORE(LedgerClientContract);
 
-TEST_P(GuardContract, AKeyIsDoneOnce) {
+TEST_P(LedgerClientContract, AKeyIsDoneOnce) {
   add({.ledger = true});
-  Guard loop = guard();
-  const Admission first = claim(loop);
-  ASSERT_EQ(first.kind, Admission::Kind::claimed);
+  LedgerClient loop = ledger();
+  const ClaimResult first = claim(loop);
+  ASSERT_EQ(first.kind, ClaimResult::Kind::claimed);
   EXPECT_EQ(first.attempt, 1);
   EXPECT_FALSE(first.in_doubt);
   EXPECT_EQ(first.wait, kLease);
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::held) << "also for the same loop";
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::held) << "also for the same loop";
   loop.complete("k", first.token, Body::json("7").value()).value();
-  const Admission again = claim(loop);
-  EXPECT_EQ(again.kind, Admission::Kind::completed);
+  const ClaimResult again = claim(loop);
+  EXPECT_EQ(again.kind, ClaimResult::Kind::completed);
   EXPECT_EQ(again.result.text(), "7");
   EXPECT_EQ(count(State::completed), 1U);
   EXPECT_THAT(listed(State::completed), ElementsAre("k"));
@@ -337,35 +340,35 @@ TEST_P(GuardContract, AKeyIsDoneOnce) {
   loop.complete("k", first.token, Body::json("7").value()).value();
 }
 
-TEST_P(GuardContract, AFailedKeyIsDueAfterItsBackoffAndDeadInTheEnd) {
+TEST_P(LedgerClientContract, AFailedKeyIsDueAfterItsBackoffAndDeadInTheEnd) {
   add({.attempts = 2, .backoff = {1s}, .ledger = true});
-  Guard loop = guard();
+  LedgerClient loop = ledger();
   loop.fail("k", claim(loop).token, "no").value();
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::not_due);
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::not_due);
   pass(1200ms);
-  const Admission second = claim(loop);
-  ASSERT_EQ(second.kind, Admission::Kind::claimed);
+  const ClaimResult second = claim(loop);
+  ASSERT_EQ(second.kind, ClaimResult::Kind::claimed);
   EXPECT_EQ(second.attempt, 2);
   loop.fail("k", second.token, "no again").value();
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::dead);
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::dead);
   EXPECT_EQ(claim(loop).why, "no again");
-  zone.retry("k", "q", by).value();
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::claimed);
+  zone.tasks().retry("k", "q", by).value();
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::claimed);
 }
 
-TEST_P(GuardContract, WhoLostTheLeaseIsFenced) {
+TEST_P(LedgerClientContract, WhoLostTheLeaseIsFenced) {
   add({.ledger = true});
-  Guard loop = guard();
-  Guard other = guard("other");
-  const Admission first = claim(loop, 5s);
+  LedgerClient loop = ledger();
+  LedgerClient other = ledger("other");
+  const ClaimResult first = claim(loop, 5s);
   EXPECT_EQ(first.wait, 5s);
   pass(4s);
   loop.renew("k", first.token, 5s).value();
   pass(4s);
-  EXPECT_EQ(claim(other).kind, Admission::Kind::held);
+  EXPECT_EQ(claim(other).kind, ClaimResult::Kind::held);
   pass(1s);
-  const Admission second = claim(other);
-  ASSERT_EQ(second.kind, Admission::Kind::claimed);
+  const ClaimResult second = claim(other);
+  ASSERT_EQ(second.kind, ClaimResult::Kind::claimed);
   EXPECT_TRUE(second.in_doubt);
   EXPECT_GT(second.token, first.token);
   EXPECT_EQ(loop.renew("k", first.token).error().code, Code::fenced);
@@ -376,62 +379,62 @@ TEST_P(GuardContract, WhoLostTheLeaseIsFenced) {
   EXPECT_EQ(loop.complete("k", first.token).error().code, Code::fenced);
 }
 
-TEST_P(GuardContract, CompletingLateIsFineWhileNobodyHasReclaimed) {
+TEST_P(LedgerClientContract, CompletingLateIsFineWhileNobodyHasReclaimed) {
   add({.ledger = true});
-  Guard loop = guard();
-  const Admission first = claim(loop);
+  LedgerClient loop = ledger();
+  const ClaimResult first = claim(loop);
   pass(2 * kLease);
   loop.complete("k", first.token).value();
 }
 
-TEST_P(GuardContract, ALostKeyIsHeldWhenThePolicySaysSo) {
+TEST_P(LedgerClientContract, ALostKeyIsHeldWhenThePolicySaysSo) {
   add({.in_doubt = InDoubt::hold, .ledger = true});
-  Guard loop = guard();
+  LedgerClient loop = ledger();
   claim(loop);
   pass(kLease);
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::in_doubt);
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::in_doubt);
   EXPECT_THAT(listed(State::in_doubt), ElementsAre("k"));
-  zone.complete("k", "q", Body::json("1").value(), by).value();
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::completed);
+  zone.tasks().complete("k", "q", Body::json("1").value(), by).value();
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::completed);
 }
 
-TEST_P(GuardContract, AClaimOfAGuardThatIsGoneIsFreeAtOnce) {
+TEST_P(LedgerClientContract, AClaimOfAGuardThatIsGoneIsFreeAtOnce) {
   if (!GetParam().knows_who_left) GTEST_SKIP() << "this store goes by leases alone";
   add({.ledger = true});
   {
-    Guard dies = zone.guard("q", {.name = "dies"}).value();
+    LedgerClient dies = zone.ledger("q", {.name = "dies"}).value();
     claim(dies);
   }
-  Guard loop = guard();
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::claimed);
-  EXPECT_EQ(view("k").attempts.at(0).outcome, "lost");
+  LedgerClient loop = ledger();
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::claimed);
+  EXPECT_EQ(view("k").attempts.at(0).outcome, AttemptOutcome::lost);
 }
 
-TEST_P(GuardContract, ACancelReachesWhoHoldsTheKey) {
+TEST_P(LedgerClientContract, ACancelReachesWhoHoldsTheKey) {
   add({.ledger = true});
-  Guard loop = guard();
-  const Admission first = claim(loop);
-  EXPECT_EQ(zone.cancel("k", "q", by).value(), State::running);
+  LedgerClient loop = ledger();
+  const ClaimResult first = claim(loop);
+  EXPECT_EQ(zone.tasks().cancel("k", "q", by).value(), State::running);
   EXPECT_EQ(loop.renew("k", first.token).error().code, Code::wrong_state);
   loop.fail("k", first.token, "stopped").value();
-  EXPECT_EQ(claim(loop).kind, Admission::Kind::cancelled);
+  EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::cancelled);
 }
 
-TEST_P(GuardContract, AChangedDefinitionIsFollowed) {
+TEST_P(LedgerClientContract, AChangedDefinitionIsFollowed) {
   add({.attempts = 9, .ledger = true});
-  Guard loop = guard();
-  zone.change("q", [](Queue& queue) { queue.lease = 7s; }).value();
+  LedgerClient loop = ledger();
+  zone.queues().change("q", [](Queue& queue) { queue.lease = 7s; }).value();
   EXPECT_EQ(claim(loop).wait, 7s);
 }
 
-TEST_P(GuardContract, OnlyALedgerAloneHasGuardsAndItHasNoWorkers) {
+TEST_P(LedgerClientContract, OnlyALedgerAloneHasGuardsAndItHasNoWorkers) {
   add({.ledger = true});
-  zone.add({.name = "tasks", .topic = "t"}).value();
-  EXPECT_EQ(zone.guard("tasks").error().code, Code::invalid_input);
+  zone.queues().add({.name = "tasks", .topic = "t"}).value();
+  EXPECT_EQ(zone.ledger("tasks").error().code, Code::invalid_input);
   EXPECT_EQ(zone.worker("q", [](Context&) { return Outcome::completed(); }).error().code,
             Code::invalid_input);
-  EXPECT_EQ(guard().renew("unknown", 1).error().code, Code::not_found);
-  EXPECT_EQ(guard().claim("").error().code, Code::invalid_input);
+  EXPECT_EQ(ledger().renew("unknown", 1).error().code, Code::not_found);
+  EXPECT_EQ(ledger().claim("").error().code, Code::invalid_input);
 }
 
 }  // namespace

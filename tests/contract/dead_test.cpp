@@ -65,7 +65,7 @@ TEST_P(DeadContract, ARetriedOneRunsWithAllItsAttemptsAndLeavesTheListWhenItComp
   add({.attempts = 2});
   publish("a");
   kill_task();
-  zone.retry("a", "q", by).value();
+  zone.tasks().retry("a", "q", by).value();
   EXPECT_EQ(state(), State::waiting);
   EXPECT_THAT(listed(State::dead), IsEmpty());
   EXPECT_EQ(count(State::dead), 0U);
@@ -85,7 +85,7 @@ TEST_P(DeadContract, TheWholeStoryIsKeptOverManyDeaths) {
   for (int death = 1; death <= 10; ++death) {
     kill_task();
     const By person{.who = "person " + std::to_string(death), .why = "try again"};
-    zone.retry("a", "q", person).value();
+    zone.tasks().retry("a", "q", person).value();
   }
   EXPECT_TRUE(run_ok());
   const QueueView after = view();
@@ -101,22 +101,22 @@ TEST_P(DeadContract, ADroppedOneIsCancelled) {
   add({});
   publish("a");
   EXPECT_TRUE(run([](Context&) { return Outcome::dead("not for us"); }));
-  zone.drop("a", "q", by).value();
+  zone.tasks().drop("a", "q", by).value();
   EXPECT_EQ(state(), State::cancelled);
   EXPECT_EQ(view().reason, "dropped by ann: she looked");
   EXPECT_THAT(listed(State::dead), IsEmpty());
-  EXPECT_EQ(zone.drop("a", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().drop("a", "q", by).error().code, Code::wrong_state);
 }
 
 TEST_P(DeadContract, OneThatIsNotDeadCanBeNeitherRetriedNorDropped) {
   add({});
   publish("a");
-  EXPECT_EQ(zone.retry("a", "q", by).error().code, Code::wrong_state);
-  EXPECT_EQ(zone.drop("a", "q", by).error().code, Code::wrong_state);
-  EXPECT_EQ(zone.retry("nobody", "q", by).error().code, Code::not_found);
-  EXPECT_EQ(zone.retry("a", "nowhere", by).error().code, Code::not_found);
+  EXPECT_EQ(zone.tasks().retry("a", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().drop("a", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().retry("nobody", "q", by).error().code, Code::not_found);
+  EXPECT_EQ(zone.tasks().retry("a", "nowhere", by).error().code, Code::not_found);
   EXPECT_TRUE(run_ok());
-  EXPECT_EQ(zone.retry("a", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().retry("a", "q", by).error().code, Code::wrong_state);
 }
 
 TEST_P(DeadContract, AConflictingDuplicateCantBeRetriedButDropped) {
@@ -126,10 +126,10 @@ TEST_P(DeadContract, AConflictingDuplicateCantBeRetriedButDropped) {
   EXPECT_TRUE(run_ok());
   EXPECT_FALSE(run_ok());
   EXPECT_EQ(state("b"), State::dead);
-  const auto refused = zone.retry("b", "q", by);
+  const auto refused = zone.tasks().retry("b", "q", by);
   EXPECT_EQ(refused.error().code, Code::wrong_state);
   EXPECT_THAT(refused.error().message, HasSubstr("conflicting_duplicate"));
-  zone.drop("b", "q", by).value();
+  zone.tasks().drop("b", "q", by).value();
   EXPECT_EQ(state("b"), State::cancelled);
   EXPECT_EQ(state("a"), State::completed);
 }
@@ -138,7 +138,7 @@ TEST_P(DeadContract, ARetryThatDiesWithItsWorkerIsAppliedOnce) {
   add({.attempts = 5});
   publish("a");
   EXPECT_TRUE(run([](Context&) { return Outcome::dead("no"); }));
-  zone.retry("a", "q", by).value();
+  zone.tasks().retry("a", "q", by).value();
   EXPECT_TRUE(run([&](Context&) {
     hang([&] { EXPECT_TRUE(run([](Context&) { return Outcome::dead("no again"); })); });
     return Outcome::completed();
@@ -153,7 +153,7 @@ TEST_P(DeadContract, AnOrderIsNotAboutALaterDeath) {
   add({.attempts = 5});
   publish("a");
   EXPECT_TRUE(run([](Context&) { return Outcome::dead("no"); }));
-  zone.retry("a", "q", by).value();
+  zone.tasks().retry("a", "q", by).value();
   core::Order late{.claims = 1, .by = "late"};
   late.nonce.bytes.fill(7);
   EXPECT_TRUE(run([&](Context& context) {
@@ -164,7 +164,7 @@ TEST_P(DeadContract, AnOrderIsNotAboutALaterDeath) {
   EXPECT_FALSE(run_ok());
   EXPECT_EQ(state(), State::dead);
   EXPECT_THAT(story(), ElementsAre("retried"));
-  zone.retry("a", "q", by).value();
+  zone.tasks().retry("a", "q", by).value();
   EXPECT_TRUE(run_ok());
 }
 

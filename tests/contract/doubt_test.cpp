@@ -51,7 +51,7 @@ TEST_P(DoubtContract, HoldWaitsForAPerson) {
   EXPECT_FALSE(taken_over);
   EXPECT_EQ(effects, 1);
   EXPECT_EQ(state(), State::in_doubt);
-  EXPECT_EQ(view().attempts.at(0).outcome, "lost");
+  EXPECT_EQ(view().attempts.at(0).outcome, AttemptOutcome::lost);
   EXPECT_THAT(story(), ElementsAre("held"));
   EXPECT_EQ(count(State::in_doubt), 1U);
   EXPECT_THAT(listed(State::in_doubt), ElementsAre("a"));
@@ -178,7 +178,7 @@ TEST_P(DoubtContract, AWorkerThatIsLostWhileItAsksIsAskedForAgain) {
 
 TEST_P(DoubtContract, APersonCompletesIt) {
   lose(InDoubt::hold);
-  zone.complete("a", "q", Body::json("7").value(), by).value();
+  zone.tasks().complete("a", "q", Body::json("7").value(), by).value();
   EXPECT_EQ(state(), State::completed);
   EXPECT_EQ(view().result->text(), "7");
   EXPECT_THAT(story(), ElementsAre("held", "completed"));
@@ -187,17 +187,18 @@ TEST_P(DoubtContract, APersonCompletesIt) {
   EXPECT_EQ(view().story.back().at, clock->now());
   EXPECT_THAT(listed(State::in_doubt), IsEmpty());
   EXPECT_FALSE(run(handler));
-  EXPECT_EQ(zone.complete("a", "q", {}, by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().complete("a", "q", {}, by).error().code, Code::wrong_state);
 }
 
 TEST_P(DoubtContract, APersonHasItRunAgain) {
   lose(InDoubt::hold);
-  zone.retry("a", "q", by).value();
+  zone.tasks().retry("a", "q", by).value();
   EXPECT_EQ(state(), State::waiting);
   EXPECT_EQ(count(State::waiting), 1U);
   EXPECT_EQ(count(State::in_doubt), 0U);
   EXPECT_THAT(listed(State::waiting), ElementsAre("a"));
-  EXPECT_EQ(zone.retry("a", "q", by).error().code, Code::wrong_state) << "asked for already";
+  EXPECT_EQ(zone.tasks().retry("a", "q", by).error().code, Code::wrong_state)
+      << "asked for already";
   EXPECT_TRUE(run(handler));
   EXPECT_TRUE(told);
   EXPECT_EQ(state(), State::completed);
@@ -206,16 +207,16 @@ TEST_P(DoubtContract, APersonHasItRunAgain) {
 
 TEST_P(DoubtContract, APersonDropsIt) {
   lose(InDoubt::hold);
-  zone.drop("a", "q", by).value();
+  zone.tasks().drop("a", "q", by).value();
   EXPECT_EQ(state(), State::cancelled);
   EXPECT_EQ(view().reason, "dropped by ann: she looked");
   EXPECT_FALSE(run(handler));
-  EXPECT_EQ(zone.retry("a", "q", by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().retry("a", "q", by).error().code, Code::wrong_state);
 }
 
 TEST_P(DoubtContract, WaitingForADoubtfulTaskSaysSo) {
   lose(InDoubt::hold);
-  EXPECT_EQ(zone.wait("a", "q", 0s).value().kind(), Outcome::Kind::unknown);
+  EXPECT_EQ(zone.tasks().wait("a", "q", 0s).value().kind(), Outcome::Kind::unknown);
 }
 
 }  // namespace

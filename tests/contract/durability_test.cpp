@@ -164,7 +164,7 @@ TEST_P(DurabilityContract, AnOrderThatWasCarriedOutIsNotCarriedOutAgain) {
   pass(work.lease);
   const Held again = claim_one(work).value();
   EXPECT_EQ(again.stored.record.claims, held.stored.record.claims + 1);
-  EXPECT_EQ(again.stored.record.deeds, 1U);
+  EXPECT_EQ(again.stored.record.actions, 1U);
 }
 
 TEST_P(DurabilityContract, APausedQueueIsStillPaused) {

@@ -7,7 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "api/zone_impl.h"
+#include "api/access.h"
 #include "contract/contract.h"
 #include "once/once.h"
 
@@ -21,7 +21,7 @@ class Effects : public ::testing::TestWithParam<StoreUnderTest> {
     queue.name = "q";
     if (!queue.ledger && queue.topic.empty()) queue.topic = "t";
     if (queue.backoff.empty()) queue.backoff = {1s};
-    zone.add(queue).value();
+    zone.queues().add(queue).value();
   }
   void publish(std::string id, std::string_view json = "null") {
     zone.publish({.topic = "t", .id = std::move(id), .body = Body::json(json).value()}).value();
@@ -50,11 +50,13 @@ class Effects : public ::testing::TestWithParam<StoreUnderTest> {
     meanwhile();
   }
 
-  QueueView view(std::string_view id = "a") { return zone.inspect(id).value().queues.at(0); }
+  QueueView view(std::string_view id = "a") {
+    return zone.tasks().inspect(id).value().queues.at(0);
+  }
   State state(std::string_view id = "a") { return view(id).state; }
   std::vector<std::string> story(std::string_view id = "a") {
     std::vector<std::string> acts;
-    for (const DeedView& deed : view(id).story) acts.push_back(deed.what);
+    for (const ActionView& action : view(id).story) acts.emplace_back(to_string(action.kind));
     return acts;
   }
   StepView step(std::string_view name, std::string_view id = "a") {
@@ -69,7 +71,7 @@ class Effects : public ::testing::TestWithParam<StoreUnderTest> {
   }
   std::vector<std::string> listed(State wanted) {
     std::vector<std::string> ids;
-    for (const ListItem& item : zone.list({.queue = "q", .state = wanted}).value())
+    for (const ListItem& item : zone.tasks().list({.queue = "q", .state = wanted}).value())
       ids.push_back(item.id);
     return ids;
   }
@@ -77,9 +79,9 @@ class Effects : public ::testing::TestWithParam<StoreUnderTest> {
   const By by{.who = "ann", .why = "she looked"};
   testing::TempFolder folder;
   std::shared_ptr<testing::VirtualClock> clock = std::make_shared<testing::VirtualClock>();
-  std::shared_ptr<Zone::Impl> impl =
-      std::make_shared<Zone::Impl>(GetParam().open(folder.path(), clock));
-  Zone zone{impl};
+  std::shared_ptr<detail::ZoneState> impl =
+      std::make_shared<detail::ZoneState>(GetParam().open(folder.path(), clock));
+  Zone zone = detail::Access::make<Zone>(impl);
 };
 
 }  // namespace once::contract

@@ -6,7 +6,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::string_view kNoRunner = ": no runner is at work (once flow work)";
+constexpr std::string_view kNoRunner = ": no runner is at work";
 
 class FlowStepsContract : public FlowZone {
  protected:
@@ -51,16 +51,16 @@ TEST_P(FlowStepsContract, ATaskThatWaitsSaysForWhom) {
   add_flow(kTwo);
   const std::string run = start();
   EXPECT_EQ(why(run, "a"), "is about to start" + std::string(kNoRunner));
-  zone.change("once-flow", [](Queue& queue) { queue.paused = true; }).value();
+  zone.queues().pause("once-flow").value();
   EXPECT_EQ(why(run, "a"), "is about to start: queue once-flow is paused");
-  zone.change("once-flow", [](Queue& queue) { queue.paused = false; }).value();
+  zone.queues().resume("once-flow").value();
   EXPECT_EQ(why(run, "b"), "waits for 'a'");
   drive_all();
   EXPECT_EQ(why(run, "a"), "waits for a worker of queue q, which has none");
-  zone.change("q", [](Queue& queue) { queue.paused = true; }).value();
+  zone.queues().pause("q").value();
   EXPECT_EQ(why(run, "a"), "waits for a worker of queue q, which is paused");
   EXPECT_FALSE(work());
-  zone.change("q", [](Queue& queue) { queue.paused = false; }).value();
+  zone.queues().resume("q").value();
   EXPECT_EQ(why(run, "a"), "waits for a worker of queue q");
   does["a"] = [&](Context&) {
     EXPECT_EQ(why(run, "a"), "");
@@ -171,7 +171,7 @@ TEST_P(FlowStepsContract, AQueueThatIsMissingIsNamed) {
   EXPECT_EQ(why(run, "a"), "there is no queue 'nope' as yet ('q' takes topic 'do.a')");
   EXPECT_EQ(why(run, "b"), "there is no queue 'nope' as yet");
   EXPECT_EQ(why(run, "c"), "no queue takes topic 'x.c' as yet");
-  zone.add({.name = "nope", .topic = "y"}).value();
+  zone.queues().add({.name = "nope", .topic = "y"}).value();
   EXPECT_EQ(why(run, "a"), "queue 'nope' does not take topic 'do.a'");
 }
 

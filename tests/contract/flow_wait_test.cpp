@@ -228,6 +228,59 @@ TEST_P(FlowWaitContract, ASignalThatComesInTimeCallsItsTimerOff) {
   EXPECT_EQ(timers(), 0U);
 }
 
+TEST_P(FlowWaitContract, ASignalThatIsInTheLogBeforeARunnerSeesThatTheTimeIsUpCounts) {
+  add_flow(kLate);
+  const std::string run = start();
+  settle();
+  pass(1h + 1s);  // and no runner looks
+  EXPECT_TRUE(signal(run).value().counts);
+  settle();
+  EXPECT_EQ(phase(run), RunPhase::completed) << "as its sender was told";
+  EXPECT_EQ(timers(), 0U);
+}
+
+TEST_P(FlowWaitContract, ASignalThatNoStepWaitsForAnyMoreIsRefused) {
+  add_flow(R"({"id":"go","signal":"go","timeout":"1h","on_failure":"ok"},)"
+           R"({"id":"ok","approval":"Go on without?"})");
+  const std::string run = start();
+  settle();
+  pass(1h + 1s);
+  settle();
+  EXPECT_EQ(status(run, "go"), StepStatus::failed);
+  EXPECT_EQ(phase(run), RunPhase::waiting) << "the run goes on";
+  const auto late = signal(run);
+  ASSERT_FALSE(late) << "it was told that it counts";
+  EXPECT_EQ(late.error().code, Code::wrong_state);
+  EXPECT_THAT(late.error().message,
+              HasSubstr("no step of run '" + run + "' waits for signal 'go' any more"));
+  EXPECT_THAT(late.error().message, HasSubstr("step 'go': no signal 'go' within"));
+  EXPECT_THAT(late.error().message, HasSubstr("nothing was changed"));
+  EXPECT_THAT(impl->store->read({}, 1000, "$once.flow.w.signal").value(), IsEmpty());
+}
+
+TEST_P(FlowWaitContract, ASignalForAStepThatIsSkippedIsRefused) {
+  add_flow(R"({"id":"go","signal":"go","skip_if":{"path":"input.quick","equals":true}},)"
+           R"({"id":"ok","approval":"Send it?"})");
+  const std::string run = start(R"({"quick":true})");
+  settle();
+  EXPECT_EQ(status(run, "go"), StepStatus::skipped);
+  EXPECT_EQ(signal(run).error().code, Code::wrong_state);
+}
+
+// Two steps wait for one name. The signal counts while one of them does.
+TEST_P(FlowWaitContract, ASignalCountsWhileAnyStepWaitsForItsName) {
+  add_flow(R"({"id":"go","signal":"go","timeout":"1h","on_failure":"late"},)"
+           R"({"id":"late","signal":"go"})");
+  const std::string run = start();
+  settle();
+  pass(1h + 1s);
+  settle();
+  EXPECT_EQ(status(run, "go"), StepStatus::failed);
+  EXPECT_TRUE(signal(run).value().counts);
+  settle();
+  EXPECT_EQ(status(run, "late"), StepStatus::completed);
+}
+
 // --- Approval -------------------------------------------------------------------------------
 
 TEST_P(FlowWaitContract, AnApprovedStepIsCompleted) {

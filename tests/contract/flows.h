@@ -75,8 +75,9 @@ class FlowZone : public Effects {
   std::vector<std::string> events(std::string_view run) {
     std::vector<std::string> words;
     for (const RunEvent& event : flows.events(run).value())
-      words.push_back(event.event + (event.step.empty() ? "" : " " + event.step) +
-                      (event.outcome.empty() ? "" : " " + event.outcome));
+      words.push_back(std::string(to_string(event.kind)) +
+                      (event.step.empty() ? "" : " " + event.step) +
+                      (event.outcome ? " " + std::string(to_string(*event.outcome)) : ""));
     return words;
   }
   std::size_t runs() { return flows.runs({}).value().size(); }

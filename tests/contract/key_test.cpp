@@ -89,7 +89,7 @@ TEST_P(PlainKeyContract, AQueueOfVersion01KeepsItsKeys) {
   work_all();
   EXPECT_THAT(keys, ::testing::ElementsAre("order-=17"));
   add({.key = "order-{id}"});  // whoever adds it again finds the same queue
-  EXPECT_EQ(zone.queues().value().at(0).key_format, KeyFormat::escaped);
+  EXPECT_EQ(zone.queues().list().value().at(0).key_format, KeyFormat::escaped);
   publish("b", R"({"id":17})");
   work_all();
   EXPECT_EQ(state("b"), State::duplicate);
@@ -97,11 +97,11 @@ TEST_P(PlainKeyContract, AQueueOfVersion01KeepsItsKeys) {
 
 TEST_P(PlainKeyContract, ItsFormatAndItsRuleAreFixed) {
   add({.key = "{a}-{b}"});
-  const auto change = [&](auto edit) { return zone.change("q", edit).error().code; };
+  const auto change = [&](auto edit) { return zone.queues().change("q", edit).error().code; };
   EXPECT_EQ(change([](Queue& queue) { queue.key_format = KeyFormat::escaped; }),
             Code::queue_mismatch);
   EXPECT_EQ(change([](Queue& queue) { queue.same_key = SameKey::ignore; }), Code::queue_mismatch);
-  EXPECT_TRUE(zone.change("q", [](Queue& queue) { queue.attempts = 7; }));
+  EXPECT_TRUE(zone.queues().change("q", [](Queue& queue) { queue.attempts = 7; }));
 }
 
 }  // namespace

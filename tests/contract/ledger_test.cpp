@@ -44,14 +44,14 @@ Record full_record(const Entry& entry) {
                    .state = core::Step::State::again,
                    .runs = 1,
                    .result = Body::bytes(std::string("\0\xff", 2))}};
-  for (int act = 0; act <= static_cast<int>(core::Deed::Act::step_completed); ++act)
-    record.story.push_back({.act = static_cast<core::Deed::Act>(act),
+  for (int act = 0; act <= static_cast<int>(core::OperatorAction::Act::step_completed); ++act)
+    record.story.push_back({.act = static_cast<core::OperatorAction::Act>(act),
                             .at = Time{Duration{1'700'000'000'006 + act}},
                             .by = "ann@desk",
                             .why = "because \"she\" said so",
                             .step = act % 2 == 0 ? "pay" : "",
                             .nonce = fresh_nonce()});
-  record.deeds = 300;
+  record.actions = 300;
   record.probe = true;
   record.cancel_asked = true;
   record.result = Body::bytes(std::string("\0\xff result", 9));
@@ -84,7 +84,7 @@ TEST_P(LedgerContract, TheLongestStoryAndTheMostStepsAreKeptWhole) {
   while (record.attempts.size() < core::kAttemptsKept)
     record.attempts.push_back(
         {.number = 8, .worker = "w", .error = std::string(core::kErrorKept, 'e')});
-  while (record.story.size() < core::kDeedsKept) record.story.push_back(record.story.front());
+  while (record.story.size() < core::kActionsKept) record.story.push_back(record.story.front());
   while (record.steps.size() < core::kMostSteps) {
     record.steps.push_back(record.steps.front());
     record.steps.back().name = "step-" + std::to_string(record.steps.size());

@@ -143,7 +143,7 @@ TEST_P(RaceContract, OfTwoOrdersAtOnceOneIsCarriedOut) {
   for (std::uint32_t round = 1; round <= 20; ++round) {
     at_once(2, [&](int i) { wake("work", sequence, order_of(std::to_string(i), round)); });
     const Held held = claim_one(queue_).value();
-    EXPECT_EQ(held.stored.record.deeds, round);
+    EXPECT_EQ(held.stored.record.actions, round);
     settle_as(held, State::dead);
     EXPECT_FALSE(claim_one(queue_)) << "the other is gone with it";
     EXPECT_FALSE(rows({}).at(0).order);
@@ -176,7 +176,7 @@ TEST_P(RaceContract, AnOrderThatMeetsManyFetchesIsCarriedOutOnce) {
     });
     EXPECT_EQ(claimed, 1);
     ASSERT_TRUE(held);
-    EXPECT_EQ(held->stored.record.deeds, round);
+    EXPECT_EQ(held->stored.record.actions, round);
     EXPECT_EQ(held->stored.record.claims, round + 1);
     settle_as(*held, State::dead);
     EXPECT_FALSE(claim_one(queue_));
@@ -198,7 +198,7 @@ TEST_P(RaceContract, AnOrderThatMeetsASettlementIsNotLost) {
     });
     const auto held = claim_one(queue_);
     ASSERT_TRUE(held);
-    EXPECT_EQ(held->stored.record.deeds, round);
+    EXPECT_EQ(held->stored.record.actions, round);
     settle_as(*held, State::dead);
   }
 }

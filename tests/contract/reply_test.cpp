@@ -247,7 +247,7 @@ TEST_P(ReplyContract, SaysWhyAStepFailed) {
   core::RunState run_of_it{.run = "r", .workflow = "payment", .version = 1, .input = "1"};
   run_of_it.started = {1};
   ASSERT_TRUE(book.write(run_of_it, {})->written);
-  zone.retry(id, "q", by).value();
+  zone.tasks().retry(id, "q", by).value();
   EXPECT_TRUE(run(pay));
   EXPECT_EQ(told(2),
             R"({"n":2,"outcome":"completed","output":{"paid":12},"run":"r","step":"charge"})");
@@ -262,7 +262,7 @@ TEST_P(ReplyContract, SaysNothingBeforeAPersonHasDecidedAboutADoubt) {
   EXPECT_EQ(state(id), State::in_doubt);
   EXPECT_EQ(events(), 0U);
   EXPECT_FALSE(owes());
-  zone.complete(id, "q", Body::bytes("I saw it"), by).value();
+  zone.tasks().complete(id, "q", Body::bytes("I saw it"), by).value();
   EXPECT_EQ(told(1),
             R"({"n":1,"outcome":"completed","output":"I saw it","run":"r","step":"charge"})");
   EXPECT_FALSE(owes());
@@ -271,7 +271,7 @@ TEST_P(ReplyContract, SaysNothingBeforeAPersonHasDecidedAboutADoubt) {
 TEST_P(ReplyContract, SaysThatAStepWasCancelledOrExpired) {
   add({});
   publish_step();
-  EXPECT_EQ(zone.cancel(id, "q", by).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel(id, "q", by).value(), State::cancelled);
   EXPECT_EQ(told(1),
             "{\"error\":\"cancelled by ann: she looked\",\"n\":1,\"outcome\":\"cancelled\","
             "\"run\":\"r\",\"step\":\"charge\"}");
@@ -311,7 +311,7 @@ TEST_P(ReplyContract, SaysWhatCameOfTheTaskThatHasItsKey) {
 
 TEST_P(ReplyContract, OnlyTheQueueOfTheStepReplies) {
   add({});
-  zone.add({.name = "p", .topic = "t"}).value();
+  zone.queues().add({.name = "p", .topic = "t"}).value();
   publish_step({.queue = "p"});
   std::string key;
   EXPECT_TRUE(run([&](Context& context) {
@@ -347,7 +347,7 @@ TEST_P(ReplyContract, AStepHasItsOwnAttemptsAndWaits) {
     return Outcome::failed("no");
   };
   EXPECT_TRUE(run(handler));
-  EXPECT_EQ(step("push1", id).policy, "hold") << "as the task says, not as its queue does";
+  EXPECT_EQ(step("push1", id).policy, InDoubt::hold) << "as the task says, not as its queue does";
   EXPECT_EQ(state(id), State::retrying);
   pass(2s - 1ms);
   EXPECT_FALSE(run(handler));

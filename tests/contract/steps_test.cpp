@@ -30,7 +30,7 @@ TEST_P(StepsContract, AStepRunsOnceAndItsResultIsRememberedByLaterAttempts) {
   for (int attempt = 0; attempt < 3; ++attempt, pass(2s)) EXPECT_TRUE(run(handler));
   EXPECT_EQ(runs, 5);
   EXPECT_EQ(state(), State::completed);
-  EXPECT_EQ(step("number").state, "done");
+  EXPECT_EQ(step("number").state, StepView::State::done);
   EXPECT_EQ(step("number").runs, 1);
   EXPECT_EQ(step("number").result->text(), "-7");
 }
@@ -49,14 +49,14 @@ TEST_P(StepsContract, AStepThatThrowsIsRunAgain) {
   EXPECT_EQ(state(), State::retrying);
   EXPECT_EQ(view().error, "no network");
   ASSERT_EQ(view().steps.size(), 1U);
-  EXPECT_EQ(view().steps[0].state, "failed");
+  EXPECT_EQ(view().steps[0].state, StepView::State::failed);
   EXPECT_EQ(view().steps[0].failed, 1);
   EXPECT_EQ(view().steps[0].error, "no network");
   pass(2s);
   EXPECT_TRUE(run(handler));
   EXPECT_EQ(runs, 2);
   EXPECT_EQ(state(), State::completed);
-  EXPECT_EQ(view().steps.at(0).state, "done");
+  EXPECT_EQ(view().steps.at(0).state, StepView::State::done);
   EXPECT_EQ(view().steps.at(0).error, "no network") << "the trace of the failed try stays";
 }
 
@@ -143,7 +143,7 @@ TEST_P(StepsContract, NoStepBeginsOnceTheTaskIsCancelled) {
   int effects = 0;
   EXPECT_TRUE(run([&](Context& context) {
     context.step("write", [&] { ++effects; });
-    zone.cancel("a", "q", by).value();
+    zone.tasks().cancel("a", "q", by).value();
     context.step("push", [&] { ++effects; });
     ADD_FAILURE() << "the step did not throw";
     return Outcome::completed();
@@ -171,7 +171,7 @@ TEST_P(StepsContract, FinishedStepsAreSkippedAndACutOffOneIsRunAgainWhenItsPolic
   EXPECT_EQ(runs, (std::map<std::string, int>{{"write", 1}, {"push", 2}, {"deploy", 1}}));
   EXPECT_EQ(state(), State::completed);
   EXPECT_EQ(step("push").runs, 2);
-  EXPECT_EQ(step("push").policy, "retry");
+  EXPECT_EQ(step("push").policy, InDoubt::retry);
 }
 
 TEST_P(StepsContract, ACutOffStepIsHeldWhenItsPolicySaysSo) {
@@ -180,7 +180,7 @@ TEST_P(StepsContract, ACutOffStepIsHeldWhenItsPolicySaysSo) {
                                                                {InDoubt::retry, InDoubt::hold},
                                                                {InDoubt::steps, InDoubt::hold}}) {
     const std::string id = "task-" + std::string(to_string(queue)) + (own ? "-own" : "");
-    zone.add({.name = id, .topic = id, .in_doubt = queue}).value();
+    zone.queues().add({.name = id, .topic = id, .in_doubt = queue}).value();
     zone.publish({.topic = id, .id = id}).value();
     auto other = zone.worker(id, [](Context&) { return Outcome::completed(); }).value();
     auto worker = zone.worker(id, [&](Context& context) {
@@ -192,8 +192,8 @@ TEST_P(StepsContract, ACutOffStepIsHeldWhenItsPolicySaysSo) {
     EXPECT_TRUE(worker.value().run_one().value());
     EXPECT_EQ(state(id), State::in_doubt);
     EXPECT_EQ(view(id).reason, "step 'push' was cut off");
-    EXPECT_EQ(step("write", id).state, "done");
-    EXPECT_EQ(step("push", id).state, "in_doubt");
+    EXPECT_EQ(step("write", id).state, StepView::State::done);
+    EXPECT_EQ(step("push", id).state, StepView::State::in_doubt);
     EXPECT_THAT(story(id), ElementsAre("held"));
   }
 }
@@ -224,7 +224,7 @@ TEST_P(StepsContract, AStepThatIsToBeHeldIsHeldThoughItsHandlerSaysCompleted) {
     return Outcome::completed();
   }));
   EXPECT_EQ(state(), State::in_doubt);
-  EXPECT_EQ(step("push").state, "in_doubt");
+  EXPECT_EQ(step("push").state, StepView::State::in_doubt);
 }
 
 TEST_P(StepsContract, AStepThatIsToBeProbedAndHasNoProbeIsHeld) {
@@ -347,7 +347,7 @@ ONCE_FOR_EVERY_STORE(HeldStepContract);
 
 TEST_P(HeldStepContract, APersonWhoSaysThatTheStepHappenedLetsTheTaskGoOnAfterIt) {
   hold();
-  zone.complete_step("a", "q", "push", Body::bytes("4711"), by).value();
+  zone.tasks().complete_step("a", "q", "push", Body::bytes("4711"), by).value();
   EXPECT_EQ(state(), State::waiting);
   EXPECT_TRUE(finish());
   EXPECT_EQ(state(), State::completed);
@@ -362,14 +362,14 @@ TEST_P(HeldStepContract, APersonWhoSaysThatTheStepHappenedLetsTheTaskGoOnAfterIt
 
 TEST_P(HeldStepContract, TheResultOfAStepThatAPersonGivesIsTextToTheProgram) {
   hold();
-  zone.complete_step("a", "q", "push", Body::json(R"("47\u00e911")").value(), by).value();
+  zone.tasks().complete_step("a", "q", "push", Body::json(R"("47\u00e911")").value(), by).value();
   EXPECT_TRUE(finish());
   EXPECT_EQ(pushed, "47\u00e911");
 }
 
 TEST_P(HeldStepContract, APersonWhoSaysRetryHasTheStepRunAgain) {
   hold();
-  zone.retry("a", "q", by).value();
+  zone.tasks().retry("a", "q", by).value();
   EXPECT_TRUE(finish());
   EXPECT_EQ(state(), State::completed);
   EXPECT_EQ(pushed, "again");
@@ -379,8 +379,8 @@ TEST_P(HeldStepContract, APersonWhoSaysRetryHasTheStepRunAgain) {
 
 TEST_P(HeldStepContract, OnlyAStepThatIsInDoubtCanBeCompletedByHand) {
   hold();
-  EXPECT_EQ(zone.complete_step("a", "q", "write", {}, by).error().code, Code::wrong_state);
-  EXPECT_EQ(zone.complete_step("a", "q", "nobody", {}, by).error().code, Code::not_found);
+  EXPECT_EQ(zone.tasks().complete_step("a", "q", "write", {}, by).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().complete_step("a", "q", "nobody", {}, by).error().code, Code::not_found);
   EXPECT_EQ(state(), State::in_doubt);
 }
 

@@ -7,7 +7,7 @@
 namespace once::contract {
 namespace {
 
-using core::Deed;
+using core::OperatorAction;
 using core::Order;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -108,7 +108,7 @@ TEST_P(WakeOrderContract, ADeadTaskIsClaimedWithTheOrderAndItsStorySaysSo) {
   EXPECT_EQ(held.stored.record.claims, 2U);
   EXPECT_EQ(held.stored.record.counted, 1U) << "all its attempts are before it";
   ASSERT_THAT(held.stored.record.story, SizeIs(1));
-  EXPECT_EQ(held.stored.record.story.at(0).act, Deed::Act::retried);
+  EXPECT_EQ(held.stored.record.story.at(0).act, OperatorAction::Act::retried);
   EXPECT_EQ(held.stored.record.story.at(0).by, "ann");
   EXPECT_EQ(held.stored.record.story.at(0).nonce, order.nonce);
   EXPECT_FALSE(row().order);
@@ -123,7 +123,7 @@ TEST_P(WakeOrderContract, ADoubtfulTaskIsClaimedWithTheOrder) {
   settle_as(claim_one(queue_).value(), State::in_doubt);
   wake("work", entry("a").sequence, order_of("ann"));
   const Held held = claim_one(queue_).value();
-  EXPECT_EQ(held.stored.record.story.at(0).act, Deed::Act::retried);
+  EXPECT_EQ(held.stored.record.story.at(0).act, OperatorAction::Act::retried);
 }
 
 TEST_P(WakeOrderContract, AStepThatAPersonCompletedIsDoneWhenTheTaskGoesOn) {
@@ -141,7 +141,7 @@ TEST_P(WakeOrderContract, AStepThatAPersonCompletedIsDoneWhenTheTaskGoesOn) {
   ASSERT_TRUE(step);
   EXPECT_EQ(step->state, core::Step::State::done);
   EXPECT_EQ(step->result, order.result);
-  EXPECT_EQ(again.stored.record.story.back().act, Deed::Act::step_completed);
+  EXPECT_EQ(again.stored.record.story.back().act, OperatorAction::Act::step_completed);
 }
 
 TEST_P(WakeOrderContract, WhenTheWorkerLeavesTheOrderIsNotCarriedOutASecondTime) {
@@ -157,7 +157,7 @@ TEST_P(WakeOrderContract, WhenTheWorkerLeavesTheOrderIsNotCarriedOutASecondTime)
   EXPECT_FALSE(deliveries.at(0).order);
   const Stored stored = get(task_at("work", a)).value();
   EXPECT_THAT(stored.record.story, SizeIs(1));
-  EXPECT_EQ(stored.record.deeds, 1U);
+  EXPECT_EQ(stored.record.actions, 1U);
 }
 
 TEST_P(WakeOrderContract, AClaimBySwapAnswersTheOrderToo) {
@@ -214,7 +214,7 @@ TEST_P(WakeOrderContract, AnotherOrderAfterwardsIsCarriedOutToo) {
     const Stored dead = bury(claim_one(queue_).value());
     EXPECT_EQ(dead.record.story.back().by, who);
   }
-  EXPECT_EQ(get(task_at("work", a))->record.deeds, 3U);
+  EXPECT_EQ(get(task_at("work", a))->record.actions, 3U);
 }
 
 // --- Until it is answered ---------------------------------------------------------------------

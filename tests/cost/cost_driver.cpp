@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   try {
     const std::string stage = argv[1];
     once::Zone zone = once::Zone::open(argv[2]).value();
-    if (stage == "publish") zone.add({.name = "cost", .topic = "cost"}).value();
+    if (stage == "publish") zone.queues().add({.name = "cost", .topic = "cost"}).value();
     const long before = flushes;
     const std::size_t tasks = run(stage, zone, argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0);
     std::cout << R"({"tasks":)" << tasks << R"(,"flushes":)" << flushes - before << "}\n";

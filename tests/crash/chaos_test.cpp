@@ -52,7 +52,7 @@ class Chaos : public ::testing::Test {
 TEST_F(Chaos, AWorkerKilledEverySecondLosesAndRepeatsNothing) {
   const int tasks = stress() ? 20'000 : 6'000;
   constexpr int kWorkers = 8;
-  zone().add({.name = "q", .topic = "t", .attempts = 50}).value();
+  zone().queues().add({.name = "q", .topic = "t", .attempts = 50}).value();
   Role publisher = role("publisher");
   publisher.effects = (folder_ / "receipts").string();
   publisher.count = tasks;
@@ -96,13 +96,13 @@ TEST_F(Chaos, AWorkerKilledEverySecondLosesAndRepeatsNothing) {
   int reruns = 0;
   for (int i = 0; i < tasks; ++i) {
     const std::string id = "task-" + std::to_string(i);
-    const TaskView task = seen.inspect(id).value();
+    const TaskView task = seen.tasks().inspect(id).value();
     const QueueView& view = task.queues.at(0);
     ASSERT_EQ(view.state, State::completed) << id;
     int completions = 0;
     int without_verdict = 0;
     for (const AttemptView& attempt : view.attempts) {
-      completions += attempt.outcome == "completed" ? 1 : 0;
+      completions += attempt.outcome == AttemptOutcome::completed ? 1 : 0;
       without_verdict += attempt.in_doubt ? 1 : 0;
     }
     EXPECT_EQ(completions, 1) << id;
@@ -115,7 +115,7 @@ TEST_F(Chaos, AWorkerKilledEverySecondLosesAndRepeatsNothing) {
   EXPECT_LE(reruns, kills * worker.concurrency);
   auto counted = seen.status().value().queues.at(0).tasks;
   EXPECT_EQ(counted[State::completed], static_cast<std::uint64_t>(tasks));
-  EXPECT_EQ(seen.log(0, static_cast<std::size_t>(tasks) * 2).value().size(),
+  EXPECT_EQ(seen.tasks().log(0, static_cast<std::size_t>(tasks) * 2).value().size(),
             static_cast<std::size_t>(tasks));
   EXPECT_EQ(integrity(role("").database), "ok");
   std::cout << "  " << tasks << " tasks, " << kWorkers << " workers, " << kills << " killed, "
@@ -125,7 +125,7 @@ TEST_F(Chaos, AWorkerKilledEverySecondLosesAndRepeatsNothing) {
 TEST_F(Chaos, WritersReadersAndCheckpointsHammerOneFile) {
   const auto length = stress() ? 60s : 6s;
   constexpr int kPublishers = 4;
-  zone().add({.name = "q", .topic = "t"}).value();
+  zone().queues().add({.name = "q", .topic = "t"}).value();
   std::vector<Child> publishers;
   std::vector<Child> workers;
   std::vector<Child> readers;
@@ -177,7 +177,7 @@ TEST_F(Chaos, WritersReadersAndCheckpointsHammerOneFile) {
     std::size_t checked = 0;
     for (const auto& [id, count] : receipts) {
       if (++checked % 37 != 0) continue;
-      EXPECT_EQ(seen.inspect(id).value().entry.id, id);
+      EXPECT_EQ(seen.tasks().inspect(id).value().entry.id, id);
     }
   }
   EXPECT_GT(fewest, 0U);

@@ -28,6 +28,7 @@ struct Role {
   int first = 0;       // publishers: ids from here
   int count = 0;       // publishers: this many
   std::string task{};  // persons: its id
+  int result = 0;      // workers: bytes of each result
 };
 
 class Child {
@@ -52,6 +53,9 @@ int run_role(const std::vector<std::string>& words);
 
 // The steps of a stepper, each of which appends "STEP ATTEMPT" to the effects.
 inline constexpr const char* kSteps[] = {"write", "push", "deploy"};
+
+// What a worker's handler returns: no two pieces of it are the same.
+std::string large_result(int bytes);
 
 // ID (or STEP) -> how often its handler had its effect.
 std::map<std::string, int> effects_in(const std::string& file);

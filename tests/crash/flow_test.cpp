@@ -60,7 +60,7 @@ class Mortal {
   Role doomed() {
     static constexpr const char* kSoon[] = {"kill_after:swap:1", "kill_after:swap:2",
                                             "kill_after:append:1", "kill_before:append:2"};
-    static constexpr const char* kSeams[] = {"append", "swap", "swap", "get", "fetch", "turn"};
+    static constexpr const char* kSeams[] = {"append", "swap", "swap", "get", "fetch", "commit"};
     Role role = role_;
     if (how_ == Deaths::soon) {
       role.faults = kSoon[random_() % std::size(kSoon)];
@@ -130,7 +130,7 @@ void expect_undisturbed(const Zone& zone, const RunView& run, const Order& order
     SCOPED_TRACE(step.step);
     EXPECT_EQ(to_string(step.status), to_string(stood.steps.at(step.step)));
     const auto number = stood.numbers.find(step.step);
-    if (number != stood.numbers.end() && step.kind != "sleep") {
+    if (number != stood.numbers.end() && step.kind != StepKind::sleep) {
       ASSERT_TRUE(step.output);
       EXPECT_EQ(step.output->text(), once::testing::value_of(number->second));
     }
@@ -139,13 +139,13 @@ void expect_undisturbed(const Zone& zone, const RunView& run, const Order& order
       EXPECT_FALSE(effects.contains(id)) << "it was not to run";
       continue;
     }
-    const TaskView task = zone.inspect(id).value();
+    const TaskView task = zone.tasks().inspect(id).value();
     ASSERT_EQ(task.queues.size(), 1U);
     EXPECT_EQ(task.entry.body->text(), stood.inputs.at(step.step));
     int completions = 0;
     int without_verdict = 0;
     for (const AttemptView& attempt : task.queues[0].attempts) {
-      completions += attempt.outcome == "completed" ? 1 : 0;
+      completions += attempt.outcome == AttemptOutcome::completed ? 1 : 0;
       without_verdict += attempt.in_doubt ? 1 : 0;
     }
     EXPECT_EQ(completions, step.status == StepStatus::completed ? 1 : 0);

@@ -23,7 +23,7 @@ TEST(Hold, AtMostWhatWasRunningIsInDoubt) {
             .concurrency = kInFlight,
             .task_ms = 20};
   Zone zone = Zone::open(role.database).value();
-  zone.add({.name = "q", .topic = "t", .in_doubt = InDoubt::hold}).value();
+  zone.queues().add({.name = "q", .topic = "t", .in_doubt = InDoubt::hold}).value();
   std::vector<Task> tasks;
   for (int i = 0; i < kTasks; ++i)
     tasks.push_back({.topic = "t", .id = "task-" + std::to_string(i)});
@@ -32,17 +32,19 @@ TEST(Hold, AtMostWhatWasRunningIsInDoubt) {
   Child doomed(role);
   while (effects_in(role.effects).size() < kInFlight) ::poll(nullptr, 0, 5);
   doomed.kill();
-  const auto running = zone.list({.queue = "q", .state = State::running, .limit = kTasks}).value();
+  const auto running =
+      zone.tasks().list({.queue = "q", .state = State::running, .limit = kTasks}).value();
   EXPECT_LE(running.size(), static_cast<std::size_t>(kInFlight));
 
   EXPECT_EQ(Child(role).wait(), 0);
-  const auto held = zone.list({.queue = "q", .state = State::in_doubt, .limit = kTasks}).value();
+  const auto held =
+      zone.tasks().list({.queue = "q", .state = State::in_doubt, .limit = kTasks}).value();
   const auto states = zone.status().value().queues.at(0).tasks;
   EXPECT_EQ(held.size(), running.size());
   EXPECT_EQ(states.at(State::completed) + states.at(State::in_doubt), unsigned{kTasks});
   for (const auto& [id, count] : effects_in(role.effects)) EXPECT_EQ(count, 1) << id;
 
-  for (const ListItem& item : held) zone.retry(item.id, "q", {.who = "ann"}).value();
+  for (const ListItem& item : held) zone.tasks().retry(item.id, "q", {.who = "ann"}).value();
   EXPECT_EQ(Child(role).wait(), 0);
   EXPECT_EQ(zone.status().value().queues.at(0).tasks.at(State::completed), unsigned{kTasks});
   std::size_t twice = 0;

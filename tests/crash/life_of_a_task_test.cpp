@@ -18,7 +18,7 @@ class LifeOfATask : public ::testing::Test {
   LifeOfATask() {
     role.database = (folder / "once.db").string();
     role.effects = (folder / "effects").string();
-    zone().add({.name = "q", .topic = "t", .backoff = {1ms, 1ms, 1ms}}).value();
+    zone().queues().add({.name = "q", .topic = "t", .backoff = {1ms, 1ms, 1ms}}).value();
   }
 
   Zone zone() { return Zone::open(role.database).value(); }
@@ -30,7 +30,7 @@ class LifeOfATask : public ::testing::Test {
     asked.dies = std::move(dies);
     return Child(asked).wait();
   }
-  QueueView view() { return zone().inspect("a").value().queues.at(0); }
+  QueueView view() { return zone().tasks().inspect("a").value().queues.at(0); }
   int effects() { return effects_in(role.effects)["a"]; }
 
   once::testing::TempFolder folder;
@@ -40,19 +40,19 @@ class LifeOfATask : public ::testing::Test {
 TEST_F(LifeOfATask, PublisherDiesBeforeItsAppend) {
   role.count = 3;
   EXPECT_EQ(run("publisher", "kill_before:append:1"), kKilled);
-  EXPECT_EQ(zone().log(0, 10).value().size(), 0U);
+  EXPECT_EQ(zone().tasks().log(0, 10).value().size(), 0U);
   EXPECT_EQ(run("publisher"), 0);
-  EXPECT_EQ(zone().log(0, 10).value().size(), 3U);
+  EXPECT_EQ(zone().tasks().log(0, 10).value().size(), 3U);
 }
 
 TEST_F(LifeOfATask, PublisherDiesAfterItsAppendAndRetries) {
   role.count = 3;
   EXPECT_EQ(run("publisher", "kill_after:append:1"), kKilled);
-  EXPECT_EQ(zone().log(0, 10).value().size(), 3U);
+  EXPECT_EQ(zone().tasks().log(0, 10).value().size(), 3U);
   EXPECT_EQ(run("publisher"), 0);
-  EXPECT_EQ(zone().log(0, 10).value().size(), 3U);
+  EXPECT_EQ(zone().tasks().log(0, 10).value().size(), 3U);
   EXPECT_EQ(effects_in(role.effects).size(), 3U);
-  EXPECT_EQ(zone().inspect("task-0").value().duplicates, 1U);
+  EXPECT_EQ(zone().tasks().inspect("task-0").value().duplicates, 1U);
 }
 
 TEST_F(LifeOfATask, WorkerDiesBeforeItFetches) {
@@ -73,7 +73,7 @@ TEST_F(LifeOfATask, WorkerDiesWhenItsClaimIsRecorded) {
   const QueueView after = view();
   EXPECT_EQ(after.state, State::completed);
   ASSERT_EQ(after.attempts.size(), 2U);
-  EXPECT_EQ(after.attempts[0].outcome, "lost");
+  EXPECT_EQ(after.attempts[0].outcome, AttemptOutcome::lost);
   EXPECT_TRUE(after.attempts[0].in_doubt);
 }
 
@@ -114,21 +114,46 @@ TEST_F(LifeOfATask, WorkerDiesWhenItsCompletionIsRecorded) {
   EXPECT_EQ(view().attempts.size(), 1U);
 }
 
+// A large result lies outside its record. Both are one commit.
+TEST_F(LifeOfATask, WorkerDiesBeforeALargeResultIsRecorded) {
+  publish_one();
+  role.result = 12 << 20;
+  EXPECT_EQ(run("worker", "kill_before:swap:1"), kKilled);
+  EXPECT_EQ(view().state, State::running);
+  EXPECT_EQ(view().result, std::nullopt);
+  EXPECT_EQ(run("worker"), 0);
+  EXPECT_EQ(effects(), 2);
+  EXPECT_TRUE(view().result.value().text() == large_result(role.result));
+  EXPECT_TRUE(zone().audit({.deep = true}).value().discrepancies.empty());
+}
+
+TEST_F(LifeOfATask, WorkerDiesWhenALargeResultIsRecorded) {
+  publish_one();
+  role.result = 12 << 20;
+  EXPECT_EQ(run("worker", "kill_after:swap:1"), kKilled);
+  EXPECT_EQ(view().state, State::completed);
+  EXPECT_TRUE(view().result.value().text() == large_result(role.result));
+  EXPECT_EQ(run("worker"), 0);
+  EXPECT_EQ(effects(), 1);
+  EXPECT_TRUE(view().result.value().text() == large_result(role.result));
+  EXPECT_TRUE(zone().audit({.deep = true}).value().discrepancies.empty());
+}
+
 // Its completion and its next claim are one commit: both or none.
 TEST_F(LifeOfATask, WorkerDiesInItsTurn) {
   publish_one();
   zone().publish({.topic = "t", .id = "b"}).value();
-  EXPECT_EQ(run("worker", "kill_before:turn:1"), kKilled);
+  EXPECT_EQ(run("worker", "kill_before:commit:1"), kKilled);
   EXPECT_EQ(view().state, State::running);
-  EXPECT_EQ(zone().inspect("b").value().queues.front().state, State::waiting);
-  EXPECT_EQ(run("worker", "kill_after:turn:1"), kKilled);
+  EXPECT_EQ(zone().tasks().inspect("b").value().queues.front().state, State::waiting);
+  EXPECT_EQ(run("worker", "kill_after:commit:1"), kKilled);
   EXPECT_EQ(view().state, State::completed);
-  EXPECT_EQ(zone().inspect("b").value().queues.front().state, State::running);
+  EXPECT_EQ(zone().tasks().inspect("b").value().queues.front().state, State::running);
   EXPECT_EQ(run("worker"), 0);
   EXPECT_EQ(effects(), 2) << "the first time it was killed before it could record";
   EXPECT_EQ(view().attempts.size(), 2U);
   EXPECT_EQ(effects_in(role.effects)["b"], 1);
-  EXPECT_EQ(zone().inspect("b").value().queues.front().attempts.size(), 2U);
+  EXPECT_EQ(zone().tasks().inspect("b").value().queues.front().attempts.size(), 2U);
 }
 
 TEST_F(LifeOfATask, WorkerDiesWhenAFailureIsRecorded) {
@@ -139,20 +164,20 @@ TEST_F(LifeOfATask, WorkerDiesWhenAFailureIsRecorded) {
   EXPECT_EQ(run("worker"), 0);
   EXPECT_EQ(effects(), 1);
   const QueueView after = view();
-  EXPECT_EQ(after.attempts.at(0).outcome, "failed");
+  EXPECT_EQ(after.attempts.at(0).outcome, AttemptOutcome::failed);
   EXPECT_FALSE(after.attempts.at(0).in_doubt);
   EXPECT_EQ(after.state, State::completed);
 }
 
 TEST_F(LifeOfATask, WorkerDiesWhenADeadLetterIsRecorded) {
-  zone().add({.name = "last", .topic = "t", .attempts = 1}).value();
+  zone().queues().add({.name = "last", .topic = "t", .attempts = 1}).value();
   publish_one();
   role.queue = "last";
   role.fails = "yes";
   EXPECT_EQ(run("worker", "kill_after:swap:1"), kKilled);
   EXPECT_EQ(run("worker"), 0);
   EXPECT_EQ(effects(), 0);
-  for (const QueueView& queue : zone().inspect("a").value().queues) {
+  for (const QueueView& queue : zone().tasks().inspect("a").value().queues) {
     if (queue.queue == "last") {
       EXPECT_EQ(queue.state, State::dead);
     }
@@ -160,7 +185,7 @@ TEST_F(LifeOfATask, WorkerDiesWhenADeadLetterIsRecorded) {
 }
 
 TEST_F(LifeOfATask, WorkerDiesBetweenADuplicateKeyAndItsRecord) {
-  zone().add({.name = "keyed", .topic = "k", .key = "{doc}", .lease = 1s}).value();
+  zone().queues().add({.name = "keyed", .topic = "k", .key = "{doc}", .lease = 1s}).value();
   for (const char* id : {"first", "a"})
     zone().publish({.topic = "k", .id = id, .body = Body::json(R"({"doc":1})").value()}).value();
   role.queue = "keyed";

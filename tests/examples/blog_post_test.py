@@ -81,7 +81,7 @@ class BlogPost(ExampleTest):
         worker = self.worker("first", *options, "--", program)
         pids = self.pids("agent.1", "committed")
         worker.kill()
-        with contextlib.suppress(ProcessLookupError):  # its guard may have been quicker
+        with contextlib.suppress(ProcessLookupError):  # its supervisor may have been quicker
             os.kill(pids[0], signal.SIGKILL)
         self.gone(pids)
         self.assertEqual(1, len(self.commits()))

@@ -35,7 +35,7 @@ class GitPushProbe(ExampleTest):
         self.assertEqual("completed", story["state"])
         self.assertEqual(f"{commit}\n", self.ok("wait", "post-42").out)
         self.assertEqual([("lost", True), ("completed", False)], self.attempts("post-42", "posts"))
-        self.assertEqual(["happened"], [deed["what"] for deed in story["story"]])
+        self.assertEqual(["happened"], [action["what"] for action in story["story"]])
 
     def test_the_probe_tells_yes_from_no_and_from_unknown(self):
         ((commit, _),) = self.history()

@@ -8,7 +8,7 @@ set -euo pipefail
 kind=$1 source=$2 build=$3 version=$4 cxx=$5
 scratch=$build/install-test/$kind
 prefix=$scratch/usr
-rm -rf "$prefix" "$scratch/consumer" "$scratch/staged"
+rm -rf "$prefix" "$scratch/consumer" "$scratch/examples" "$scratch/staged"
 mkdir -p "$scratch"
 
 fail() {
@@ -29,12 +29,12 @@ make_only() {
 if [[ $kind == shared ]]; then
   settings=()
   while IFS= read -r line; do settings+=("-D$line"); done < <(
-    grep -E '^(CMAKE_BUILD_TYPE|CMAKE_CXX_FLAGS[A-Z_]*|ONCE_(NATS|PCH|SANITIZE|WERROR)):' \
+    grep -E '^(CMAKE_BUILD_TYPE|CMAKE_CXX_FLAGS[A-Z_]*|ONCE_(NATS|UNITY|SANITIZE|WERROR)):' \
       "$build/CMakeCache.txt")
   shared=$scratch/build
   rm -rf "$shared"
   cmake --no-warn-unused-cli -S "$source" -B "$shared" -G Ninja "${settings[@]}" -DCMAKE_CXX_COMPILER="$cxx" \
-    -DBUILD_SHARED_LIBS=ON -DONCE_BUILD_TESTS=OFF -DONCE_BUILD_CLI=OFF
+    -DBUILD_SHARED_LIBS=ON -DONCE_BUILD_TESTS=OFF -DONCE_BUILD_CLI=OFF -DONCE_MUTABLE=ON
   if cmp -s <(compiled_by "$build" libonce.a) <(compiled_by "$shared" "libonce.so.$version"); then
     cp -R "$build"/CMakeFiles/once_*.dir "$shared/CMakeFiles"
     make_only "$shared" "libonce.so.$version"
@@ -67,6 +67,19 @@ cmake -S "$source/tests/install/consumer" -B "$scratch/consumer" -G Ninja \
   -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build "$scratch/consumer"
 [[ $("$scratch/consumer/consumer") == "$version" ]] || fail "the consumer made by CMake failed"
+
+# The C++ examples compile with what is installed, too.
+cmake -S "$source/examples/cpp" -B "$scratch/examples" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+  -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build "$scratch/examples"
+rm -f "$scratch/zone.db"*
+"$scratch/examples/example_workflow" "$scratch/zone.db" | grep -q '^completed ' ||
+  fail "an example that was built with the installed library failed"
+
+installed=$(cd "$prefix/include/once" && echo *)
+expected="audit.h doctor.h flows.h json.h ledger.h metrics.h once.h queues.h result.h task.h tasks.h \
+testing.h version.h view.h worker.h workflow.h zone.h"
+[[ $installed == "$expected" ]] || fail "other headers are installed: $installed"
 
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 [[ $(pkg-config --modversion once) == "$version" ]] || fail "once.pc has another version"

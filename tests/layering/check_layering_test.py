@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Does tools/check-layering see what it should? Each case is a small tree with one violation."""
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -25,7 +26,13 @@ CLEAN = {
     "src/open.cpp": '#include "store/memory/memory_store.h"\n#include "store/sqlite/database.h"\n'
                     'auto x = store::memory::open();\n',
     "cli/main.cpp": '#include <CLI/CLI.hpp>\n#include <fmt/core.h>\n#include <unistd.h>\n'
-                    '#include "cli/app/output.h"\n#include "once/zone.h"\n',
+                    '#include "cli/app/output.h"\n#include "once/zone.h"\n'
+                    '#include "tooling/program.h"\n',
+    "src/tooling/program.h": '#include "once/zone.h"\n',
+    "src/exec/program.cpp": '#include "tooling/program.h"\n#include "work/worker.h"\n'
+                            '// once work --force\nauto a = "--supervisor", b = "once more -- never";\n'
+                            "auto c = '\"'; /* once step */ auto d = \"a--b, once \" + work + \"step\";\n",
+    "cli/work/work.cpp": 'auto a = "once work --until-empty";\n',
 }
 
 VIOLATIONS = {
@@ -49,9 +56,13 @@ VIOLATIONS = {
     "engine sees NATS": ("src/work/worker.cpp", "#include <nats/nats.h>"),
     "engine names a store": ("src/work/worker.cpp", "store::sqlite::open(path);"),
     "engine declares into a store": ("src/work/worker.cpp", "namespace once::store::sqlite {"),
-    "engine sees the public faces": ("src/work/worker.cpp", '#include "api/zone_impl.h"'),
+    "engine sees the public faces": ("src/work/worker.cpp", '#include "api/zone_state.h"'),
     "faces see a store": ("src/api/zone.cpp", '#include "store/memory/memory_store.h"'),
     "faces name a store": ("src/api/zone.cpp", "auto store = memory::open();"),
+    "public header sees the tooling": ("include/once/zone.h", '#include "tooling/program.h"'),
+    "tooling sees the engine": ("src/tooling/program.h", '#include "work/worker.h"'),
+    "tooling sees the operating system": ("src/tooling/program.h", "#include <unistd.h>"),
+    "worker sees the tooling": ("src/work/worker.cpp", '#include "tooling/program.h"'),
     "command sees the engine": ("cli/main.cpp", '#include "work/worker.h"'),
     "command sees SQLite": ("cli/main.cpp", "#include <sqlite3.h>"),
     "a codec sees nlohmann": ("src/codec/digest.cpp", "#include <nlohmann/json.hpp>"),
@@ -65,6 +76,13 @@ VIOLATIONS = {
     "an unknown project": ("src/work/worker.cpp", "#include <absl/strings/str_cat.h>"),
     "an include past the roots": ("src/work/worker.cpp", '#include "../core/decide.h"'),
     "a file in no box": ("src/misc/strings.cpp", "int x;"),
+    "a text names a command": ("src/work/worker.cpp", 'auto a = "see \'once queue add\'";'),
+    "a text in two parts names a command": ("src/work/worker.cpp", 'auto a = "see once "\n  "audit";'),
+    "a text that is added up names a command": ("src/work/worker.cpp", 'auto a = x + "once " + "work";'),
+    "a raw text names a command": ("src/work/worker.cpp", 'auto a = R"(once doubt)";'),
+    "a text names an option": ("src/work/worker.cpp", 'auto a = "remove it with --force";'),
+    "a text begins with an option": ("src/work/worker.cpp", 'auto a = "--max-bytes=-1";'),
+    "a public header names an option": ("include/once/zone.h", 'auto a = "(--unique)";'),
 }
 
 
@@ -90,6 +108,13 @@ class CheckLayering(unittest.TestCase):
                 self.assertEqual(checked.returncode, 1, checked.stdout + checked.stderr)
                 self.assertEqual(len(checked.stdout.splitlines()), 1, checked.stdout)
                 self.assertIn(f"{name}:{before.count(chr(10)) + 1}:", checked.stdout)
+
+    def test_every_command_is_known(self):
+        root = CHECKER.parents[1]
+        commands = re.search(r"COMMANDS = \((.*?)\)\.split", CHECKER.read_text(), re.DOTALL).group(1)
+        known = re.findall(r"[a-z]+", commands)
+        declared = re.findall(r"\badd_(\w+)\(CLI::App", (root / "cli/app/commands.h").read_text())
+        self.assertEqual(sorted(declared), sorted(known))
 
     def test_empty_tree_is_no_success(self):
         self.assertEqual(run({}).returncode, 1)

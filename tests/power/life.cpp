@@ -118,7 +118,7 @@ class Life {
     ending_ = true;
     if (succeeded(machine.open(), "opening")) {
       for (int round = 0; round < 20; ++round) {
-        for (const Queue& queue : machine.zone().queues().value())
+        for (const Queue& queue : machine.zone().queues().list().value())
           while (run_in(queue.name)) {
           }
         machine.pass(10min);
@@ -326,7 +326,7 @@ class Life {
   std::optional<std::string> find(const std::string& queue, std::initializer_list<State> states) {
     std::vector<std::string> found;
     for (const State state : states) {
-      const auto list = zone().list({.queue = queue, .state = state, .limit = 20});
+      const auto list = zone().tasks().list({.queue = queue, .state = state, .limit = 20});
       if (!succeeded(list, "listing")) return std::nullopt;
       for (const ListItem& item : *list) found.push_back(item.id);
     }
@@ -341,7 +341,7 @@ class Life {
     if (!id) return;
     Witness::Word& word = witness_.word(queue, *id);
     word.state.reset();
-    word.retry_ordered = succeeded(zone().retry(*id, queue, kBy), "ordering a retry");
+    word.retry_ordered = succeeded(zone().tasks().retry(*id, queue, kBy), "ordering a retry");
   }
 
   void order_end() {
@@ -354,8 +354,9 @@ class Life {
     word.state.reset();
     word.retry_ordered = false;
     word.result = "\"by hand\"";
-    const auto ended = complete ? zone().complete(*id, queue, Body::json(word.result).value(), kBy)
-                                : zone().drop(*id, queue, kBy);
+    const auto ended =
+        complete ? zone().tasks().complete(*id, queue, Body::json(word.result).value(), kBy)
+                 : zone().tasks().drop(*id, queue, kBy);
     if (!succeeded(ended, "ending by hand")) return;
     word.state = complete ? State::completed : State::cancelled;
   }
@@ -367,7 +368,7 @@ class Life {
     Witness::Word& word = witness_.word(queue, *id);
     word.state.reset();
     word.retry_ordered = false;
-    const auto state = zone().cancel(*id, queue, kBy);
+    const auto state = zone().tasks().cancel(*id, queue, kBy);
     if (succeeded(state, "cancelling") && *state == State::cancelled) word.state = State::cancelled;
   }
 
@@ -395,7 +396,8 @@ class Life {
 
   void add(const std::string& name) {
     witness_.queue_is(name, std::nullopt);
-    if (succeeded(zone().add(queue_of(name)), "adding " + name)) witness_.queue_is(name, true);
+    if (succeeded(zone().queues().add(queue_of(name)), "adding " + name))
+      witness_.queue_is(name, true);
   }
 
   void change_queues() {
@@ -404,7 +406,8 @@ class Life {
     workers_.erase(name);
     if (!on()) return;
     witness_.queue_is(name, std::nullopt);
-    if (succeeded(zone().remove_queue(name, true), "removing")) witness_.queue_is(name, false);
+    if (succeeded(zone().queues().remove(name, {.force = true}), "removing"))
+      witness_.queue_is(name, false);
   }
 
   // The last one to leave puts the log into the file and deletes it.

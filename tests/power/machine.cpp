@@ -7,7 +7,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "api/zone_impl.h"
+#include "api/access.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace once::power {
@@ -78,7 +78,7 @@ Result<void> Machine::open() {
   auto opened = store::open_sqlite({.path = path(), .clock = clock_, .boot_id = boot_id_});
   if (!opened) return opened.error();
   store_ = opened->get();
-  zone_.emplace(std::make_shared<Zone::Impl>(
+  zone_ = detail::Access::make<Zone>(std::make_shared<detail::ZoneState>(
       std::move(*opened), std::make_unique<OneThread>(disk_.seed() + disk_.operations())));
   return {};
 }

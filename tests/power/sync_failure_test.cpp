@@ -46,31 +46,33 @@ class SyncFailure : public ::testing::Test {
 };
 
 TEST_F(SyncFailure, AReceiptThatIsGivenAfterItStands) {
-  each_disk([](Zone&) {},
-            [](Machine& machine) {
-              machine.disk().fail_syncs(1);
-              return bool{machine.zone().publish({.topic = "t", .id = "a"})};
-            },
-            [](Zone& zone, const std::string& disk) { EXPECT_TRUE(zone.inspect("a")) << disk; });
+  each_disk(
+      [](Zone&) {},
+      [](Machine& machine) {
+        machine.disk().fail_syncs(1);
+        return bool{machine.zone().publish({.topic = "t", .id = "a"})};
+      },
+      [](Zone& zone, const std::string& disk) { EXPECT_TRUE(zone.tasks().inspect("a")) << disk; });
 }
 
 TEST_F(SyncFailure, WhatIsReadFromALogThatItsWriterCouldNotSyncStands) {
-  each_disk([](Zone&) {},
-            [](Machine& machine) {
-              machine.disk().fail_syncs(1000);
-              EXPECT_FALSE(machine.zone().publish({.topic = "t", .id = "a"}));
-              machine.close();
-              machine.disk().calm();
-              machine.open().value();
-              return bool{machine.zone().inspect("a")};
-            },
-            [](Zone& zone, const std::string& disk) { EXPECT_TRUE(zone.inspect("a")) << disk; });
+  each_disk(
+      [](Zone&) {},
+      [](Machine& machine) {
+        machine.disk().fail_syncs(1000);
+        EXPECT_FALSE(machine.zone().publish({.topic = "t", .id = "a"}));
+        machine.close();
+        machine.disk().calm();
+        machine.open().value();
+        return bool{machine.zone().tasks().inspect("a")};
+      },
+      [](Zone& zone, const std::string& disk) { EXPECT_TRUE(zone.tasks().inspect("a")) << disk; });
 }
 
 TEST_F(SyncFailure, ACompletionThatIsAcknowledgedAfterItStands) {
   each_disk(
       [](Zone& zone) {
-        zone.add({.name = "q", .topic = "t"}).value();
+        zone.queues().add({.name = "q", .topic = "t"}).value();
         zone.publish({.topic = "t", .id = "a"}).value();
       },
       [](Machine& machine) {
@@ -85,7 +87,7 @@ TEST_F(SyncFailure, ACompletionThatIsAcknowledgedAfterItStands) {
         return ran && *ran;
       },
       [](Zone& zone, const std::string& disk) {
-        EXPECT_EQ(zone.inspect("a").value().queues.at(0).state, State::completed) << disk;
+        EXPECT_EQ(zone.tasks().inspect("a").value().queues.at(0).state, State::completed) << disk;
       });
 }
 

@@ -212,9 +212,9 @@ void Witness::check_row(const std::string& queue, const std::string& id, const W
               " without it");
   for (const core::Attempt& attempt : record.attempts) {
     const auto ended = word.ended.find(static_cast<int>(attempt.number));
-    if (ended != word.ended.end() && ended->second != core::to_string(attempt.ending))
+    if (ended != word.ended.end() && ended->second != to_string(attempt.ending))
       complain_(in(queue, id) + "attempt " + std::to_string(attempt.number) + " ended as " +
-                ended->second + ", and is " + std::string(core::to_string(attempt.ending)));
+                ended->second + ", and is " + std::string(to_string(attempt.ending)));
   }
   for (const std::string& step : word.steps) {
     const core::Step* const found = core::find_step(record, step);

@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Program program(Command command, std::string guard) {
-  return {.command = std::move(command), .grace = Duration{1}, .guard = std::move(guard)};
+Program program(Command command, std::string supervisor) {
+  return {.command = std::move(command), .grace = Duration{1}, .supervisor = std::move(supervisor)};
 }
 
 class CommandTest : public ::testing::Test {
@@ -62,7 +62,7 @@ TEST_F(CommandTest, that_cannot_be_run_is_refused_before_anything_runs) {
   EXPECT_FALSE(engine::program_handler(program({}, self())));
 }
 
-TEST_F(CommandTest, needs_a_guard) {
+TEST_F(CommandTest, needs_a_supervisor) {
   const auto handler = engine::program_handler(program({"true"}, folder_ / "missing"));
   ASSERT_FALSE(handler);
   EXPECT_THAT(handler.error().message, HasSubstr("missing"));
@@ -96,8 +96,8 @@ TEST_F(CommandTest, may_be_a_script_without_an_interpreter) {
 }
 
 TEST_F(CommandTest, gets_its_arguments_as_they_are) {
-  EXPECT_EQ(run({"printf", "%s|", "", "a b", "$HOME", "--", "--guard"}).outcome.result(),
-            Body::bytes("|a b|$HOME|--|--guard|"));
+  EXPECT_EQ(run({"printf", "%s|", "", "a b", "$HOME", "--", "--supervisor"}).outcome.result(),
+            Body::bytes("|a b|$HOME|--|--supervisor|"));
 }
 
 // What passed the check and cannot be executed all the same.
@@ -119,26 +119,26 @@ TEST_F(CommandTest, that_vanished_after_the_check_never_started) {
   EXPECT_TRUE((*handler)(engine::TaskAttempt{task}).never_started);
 }
 
-TEST_F(CommandTest, whose_guard_is_none_never_started) {
+TEST_F(CommandTest, whose_supervisor_is_none_never_started) {
   const auto handler = engine::program_handler(program({"true"}, "true"));
   ASSERT_TRUE(handler);
   const Task task;
   const auto report = (*handler)(engine::TaskAttempt{task});
   ASSERT_TRUE(report.never_started);
-  EXPECT_THAT(report.never_started->message, HasSubstr("guard_main"));
+  EXPECT_THAT(report.never_started->message, HasSubstr("supervisor_main"));
 }
 
-TEST_F(CommandTest, guard_is_not_for_people) {
-  EXPECT_THAT(run({self(), "--guard"}).outcome.why(), HasSubstr("exit 2: once: --guard"));
+TEST_F(CommandTest, supervisor_is_not_for_people) {
+  EXPECT_THAT(run({self(), "--supervisor"}).outcome.why(), HasSubstr("exit 2: once: --supervisor"));
 }
 
 // A new version is installed over the old one while the worker runs.
-TEST_F(CommandTest, keeps_the_guard_that_it_began_with) {
-  const auto guard = folder_ / "guard";
-  std::filesystem::copy_file(self(), guard);
-  const auto handler = engine::program_handler(program({"true"}, guard));
+TEST_F(CommandTest, keeps_the_supervisor_that_it_began_with) {
+  const auto supervisor = folder_ / "supervisor";
+  std::filesystem::copy_file(self(), supervisor);
+  const auto handler = engine::program_handler(program({"true"}, supervisor));
   ASSERT_TRUE(handler);
-  std::filesystem::remove(guard);
+  std::filesystem::remove(supervisor);
   const Task task;
   const auto report = (*handler)(engine::TaskAttempt{task});
   EXPECT_FALSE(report.never_started);

@@ -1,12 +1,14 @@
-// How programs are ended: asked to stop, left-over descendants, the death of the worker or guard.
+// How programs are ended: asked to stop, left-over descendants, the death of the worker or supervisor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <fstream>
 
-#include "exec/supervisor_protocol.h"
+#include "exec/supervisor_process.h"
 #include "program/harness.h"
 
 namespace once::testing {
@@ -176,7 +178,7 @@ TEST(WorkerKilled, while_a_program_is_in_its_grace_ends_it_at_once) {
   WorkerProcess worker(marks, 1, Duration{600'000},
                        shell("trap '' TERM; echo $$ > $MARKS/1; while :; do sleep 0.01; done"));
   const auto program = marks.await_pid("1");
-  ::kill(parent_of(program), SIGTERM);  // a guard does not listen to that
+  ::kill(parent_of(program), SIGTERM);  // a supervisor does not listen to that
   ::kill(parent_of(program), SIGINT);
   ::kill(parent_of(program), SIGHUP);
   EXPECT_TRUE(alive(program));
@@ -199,11 +201,12 @@ TEST(WorkerSuspended, for_a_lease_loses_its_program) {
   worker.signal(SIGCONT);
   EXPECT_TRUE(eventually([&] {
     return contents(marks.path() / "report.0") ==
-           "killed by SIGKILL by its guard, which heard nothing from the worker for half a lease.";
+           "killed by SIGKILL by its supervisor, which heard nothing from the worker for half a "
+           "lease.";
   })) << contents(marks.path() / "report.0");
 }
 
-TEST(GuardKilled, takes_the_program_along) {
+TEST(SupervisorKilled, takes_the_program_along) {
   const Marks marks;
   Running running(shell("sleep 1000 & echo $! > $MARKS/child; echo $$ > $MARKS/program; wait"), {});
   const auto program = marks.await_pid("program");
@@ -211,12 +214,12 @@ TEST(GuardKilled, takes_the_program_along) {
   ::kill(parent_of(program), SIGKILL);
   const auto report = running.report();
   EXPECT_EQ(report.outcome.kind(), Kind::unknown);
-  EXPECT_THAT(report.outcome.why(), HasSubstr("guard died"));
+  EXPECT_THAT(report.outcome.why(), HasSubstr("supervisor died"));
   EXPECT_FALSE(alive(program));
   EXPECT_FALSE(alive(child));
 }
 
-TEST(GuardKilled, takes_along_what_left_its_session) {
+TEST(SupervisorKilled, takes_along_what_left_its_session) {
   const Marks marks;
   Running running(shell("(setsid sh -c 'echo $$ > $MARKS/daemon; exec sleep 1000' <&- >&- 2>&- &)\n"
                         "echo $$ > $MARKS/program; exec sleep 1000"),
@@ -227,25 +230,42 @@ TEST(GuardKilled, takes_along_what_left_its_session) {
   EXPECT_FALSE(alive(daemon));
 }
 
-// A program that suspends its guard for as long as it lives.
-TEST(GuardSuspended, is_killed_with_its_program_when_it_does_not_stop_in_time) {
+// Stops its parent with ptrace(), which no SIGCONT undoes, and leaves a mark.
+constexpr const char* kTracer = R"(
+import ctypes, os, signal
+seize, interrupt, any_kind, parent = 0x4206, 0x4207, 0x40000000, os.getppid()
+ptrace = ctypes.CDLL(None).ptrace
+traced = ptrace(seize, parent, None, None) == 0 and ptrace(interrupt, parent, None, None) == 0
+if traced:
+    os.waitpid(parent, any_kind)
+with open(os.environ["MARKS"] + ("/program" if traced else "/denied"), "w") as mark:
+    mark.write(str(os.getpid()) + "\n")
+while traced:
+    signal.pause()
+)";
+
+// The daemon has no environment that would tell whose it is: only the supervisor's tree has it.
+TEST(SupervisorSuspended, is_killed_with_its_program_when_it_does_not_stop_in_time) {
   const Marks marks;
+  std::ofstream(marks.path() / "tracer") << kTracer;
   Attempt attempt;
   attempt.grace = Duration{50};
-  Running running(shell("trap '' TERM; echo $$ > $MARKS/program\n"
-                        "(setsid sh -c 'echo $$ > $MARKS/daemon; exec sleep 1000' &)\n"
-                        "while :; do kill -STOP $PPID; done"),
-                  attempt);
-  const auto program = marks.await_pid("program");
+  Running running(
+      shell("(setsid env -i sh -c \"echo \\$\\$ > $MARKS/daemon; exec sleep 1000\" &)\n"
+            "while ! [ -s $MARKS/daemon ]; do sleep 0.01; done; exec python3 $MARKS/tracer"),
+      attempt);
+  ASSERT_TRUE(eventually([&] { return marks.pid("program") || marks.pid("denied"); }));
+  if (marks.pid("denied")) GTEST_SKIP() << "this user may not trace a parent";
+  const auto program = *marks.pid("program");
   const auto daemon = marks.await_pid("daemon");
-  const auto guard = parent_of(program);
+  const auto supervisor = parent_of(program);
   running.stop();
+  EXPECT_TRUE(all_gone({program, supervisor}));
+  ::kill(program, SIGKILL);  // else a supervisor that was not killed would wait for ever
   const auto report = running.report();
   EXPECT_EQ(report.outcome.kind(), Kind::unknown);
   EXPECT_THAT(report.outcome.why(), HasSubstr("because it went on for 50 ms"));
-  EXPECT_FALSE(alive(program));
   EXPECT_FALSE(alive(daemon));
-  EXPECT_FALSE(alive(guard));
 }
 
 TEST(EarlierClaim, leaves_nothing_that_runs_beside_the_next_attempt) {
@@ -267,13 +287,14 @@ TEST(EarlierClaim, leaves_nothing_that_runs_beside_the_next_attempt) {
   EXPECT_TRUE(alive(program));
   later(8, "taken-over");
   EXPECT_FALSE(alive(program));
+  running.stop();  // else a program that was not ended would run on
   EXPECT_EQ(running.report().outcome.kind(), Kind::unknown);
 }
 
-// A handler that is asked for attempt after attempt, and the guard of each as the program sees it.
+// A handler that is asked for attempt after attempt, and the supervisor of each as the program sees it.
 class Reused : public ::testing::Test {
  protected:
-  std::string guard_of_next_attempt() {
+  std::string supervisor_of_next_attempt() {
     const auto report = run(*handler_);
     EXPECT_EQ(report.outcome.kind(), Kind::completed) << report.outcome.why();
     return std::string(report.outcome.result().text());
@@ -281,28 +302,64 @@ class Reused : public ::testing::Test {
   Result<engine::Handler> handler_ = handler_of(shell("echo $PPID"));
 };
 
-TEST_F(Reused, guards_run_one_attempt_after_the_other) {
-  const auto first = guard_of_next_attempt();
-  EXPECT_EQ(guard_of_next_attempt(), first);
+TEST_F(Reused, supervisors_run_one_attempt_after_the_other) {
+  const auto first = supervisor_of_next_attempt();
+  EXPECT_EQ(supervisor_of_next_attempt(), first);
 }
 
-TEST_F(Reused, guards_that_died_meanwhile_are_replaced) {
-  const auto first = std::stoi(guard_of_next_attempt());
+TEST_F(Reused, supervisors_that_died_meanwhile_are_replaced) {
+  const auto first = std::stoi(supervisor_of_next_attempt());
   ::kill(first, SIGKILL);
   ASSERT_TRUE(all_gone({first}));
-  EXPECT_NE(std::stoi(guard_of_next_attempt()), first);
+  EXPECT_NE(std::stoi(supervisor_of_next_attempt()), first);
 }
 
-TEST_F(Reused, guards_end_with_their_handler) {
-  const auto guard = std::stoi(guard_of_next_attempt());
-  EXPECT_TRUE(alive(guard));
+TEST_F(Reused, supervisors_end_with_their_handler) {
+  const auto supervisor = std::stoi(supervisor_of_next_attempt());
+  EXPECT_TRUE(alive(supervisor));
   handler_ = Error{};
-  EXPECT_FALSE(alive(guard));
+  EXPECT_FALSE(alive(supervisor));
 }
 
-TEST(IdleGuards, end_with_the_worker) {
+// The end of a supervisor, which a thread of its own waits for.
+class EndOfASupervisor : public ::testing::Test {
+ protected:
+  ~EndOfASupervisor() override {
+    if (!ended_) ::kill(pid_, SIGKILL);  // the thread must not wait for ever
+  }
+  template <class End>
+  void end_by(End end) {
+    thread_ = std::jthread([this, end] {
+      end();
+      ended_ = true;
+    });
+  }
+
+  // LeakSanitizer does not get along with a process that others suspend.
+  const std::unique_ptr<engine::SupervisorPool> pool_ =
+      engine::SupervisorPool::open(self(), {"ASAN_OPTIONS=detect_leaks=0"}, false).value();
+  std::optional<engine::SupervisorProcess> supervisor_ = pool_->take().value();
+  const pid_t pid_ = supervisor_->pid();
+  std::atomic<bool> ended_ = false;
+  std::jthread thread_{};
+};
+
+TEST_F(EndOfASupervisor, comes_though_somebody_suspends_it_again_and_again) {
+  ::kill(pid_, SIGSTOP);
+  end_by([this] { supervisor_.reset(); });
+  for (int i = 0; i < 10'000 && !ended_; ++i) ::kill(pid_, SIGSTOP);
+  EXPECT_TRUE(eventually([&] { return ended_.load(); }));
+}
+
+TEST_F(EndOfASupervisor, comes_though_it_could_not_be_given_its_job) {
+  EXPECT_FALSE(supervisor_->send_job({-1}));
+  end_by([this] { supervisor_->end_orphans(); });
+  EXPECT_TRUE(eventually([&] { return ended_.load(); }));
+}
+
+TEST(IdleSupervisors, end_with_the_worker) {
   const Marks marks;
-  // The second program runs in a second guard; the first guard is idle by then.
+  // The second program runs in a second supervisor; the first supervisor is idle by then.
   WorkerProcess worker(
       marks, 2, Duration{600'000},
       shell("echo $PPID > $MARKS/$ONCE_ID; [ $ONCE_ID = task-0 ] || exec sleep 1000"));
@@ -314,14 +371,14 @@ TEST(IdleGuards, end_with_the_worker) {
   EXPECT_TRUE(lock_is_free(marks));
 }
 
-TEST(GuardAndWorkerKilled, take_the_program_along) {
+TEST(SupervisorAndWorkerKilled, take_the_program_along) {
   const Marks marks;
   WorkerProcess worker(marks, 1, Duration{600'000},
                        shell(std::string("echo $$ > $MARKS/1; ") + kSleep));
   const auto program = marks.await_pid("1");
-  const auto guard = parent_of(program);
+  const auto supervisor = parent_of(program);
   worker.signal(SIGSTOP);  // so that it cannot see to it
-  ::kill(guard, SIGKILL);
+  ::kill(supervisor, SIGKILL);
   EXPECT_TRUE(all_gone({program}));
   worker.signal(SIGKILL);
   worker.wait();
@@ -339,11 +396,12 @@ TEST(ManyPrograms, share_no_descriptors_and_all_end_with_the_worker) {
   const auto programs = marks.pids();
   std::vector<pid_t> all = programs;
   for (const pid_t program : programs) {
-    const auto guard = parent_of(program);
-    all.push_back(guard);
-    EXPECT_THAT(open_descriptors(program), ElementsAre(0, 1, 2, engine::guard::kProgramLockFd));
+    const auto supervisor = parent_of(program);
+    all.push_back(supervisor);
+    EXPECT_THAT(open_descriptors(program),
+                ElementsAre(0, 1, 2, engine::supervisor::kProgramLockFd));
     // Three of /dev/null, the channel, the signals, the job, the folder and the lock.
-    EXPECT_EQ(open_descriptors(guard).size(), 8U);
+    EXPECT_EQ(open_descriptors(supervisor).size(), 8U);
   }
   worker.signal(SIGKILL);
   worker.wait();

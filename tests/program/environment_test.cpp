@@ -186,7 +186,7 @@ TEST_F(AbandonedFolder, is_one_without_a_lock_only_if_it_is_empty) {
   EXPECT_TRUE(std::filesystem::exists(root_ / "once-attempt-strange" / "task.json"));
 }
 
-TEST_F(AbandonedFolder, is_none_that_a_worker_or_its_guard_owns) {
+TEST_F(AbandonedFolder, is_none_that_a_worker_or_its_supervisor_owns) {
   const Attempt attempt;
   const auto owned = engine::AttemptFolder::make(assignment_of(attempt));
   ASSERT_TRUE(owned);
@@ -201,6 +201,7 @@ TEST_F(AbandonedFolder, is_no_link_and_nothing_of_another_name) {
   std::ofstream(root_ / "once-attempt-file") << "1";
   engine::AttemptFolder::clear_abandoned();
   EXPECT_TRUE(std::filesystem::exists(target / "task.json"));
+  EXPECT_TRUE(std::filesystem::is_symlink(root_ / "once-attempt-abcdef"));
   EXPECT_TRUE(std::filesystem::exists(older / "task.json"));
   EXPECT_TRUE(std::filesystem::exists(root_ / "once-attempt-file"));
 }

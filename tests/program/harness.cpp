@@ -34,14 +34,14 @@ std::string store_url() {
 
 Result<engine::Handler> handler_of(const Command& command, Duration grace) {
   return engine::program_handler(
-      {.command = command, .grace = grace, .guard = self(), .store = store_url()});
+      {.command = command, .grace = grace, .supervisor = self(), .store = store_url()});
 }
 
 Result<engine::Handler> probe_of(const std::string& probe, Duration grace) {
   return engine::program_probe({.command = {"false"},
                                 .probe = probe,
                                 .grace = grace,
-                                .guard = self(),
+                                .supervisor = self(),
                                 .store = store_url()});
 }
 

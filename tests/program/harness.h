@@ -21,7 +21,7 @@ namespace once::testing {
 
 using Command = std::vector<std::string>;
 
-// This executable, which is its own guard; see main.cpp.
+// This executable, which is its own supervisor; see main.cpp.
 std::string self();
 
 // `script` run by the shell, with the folder in which programs leave marks as $MARKS.

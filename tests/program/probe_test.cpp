@@ -86,11 +86,11 @@ TEST(Probe, that_is_not_asked_any_more_has_not_answered) {
 
 TEST(Probe, that_cannot_be_started_has_not_answered) {
   const auto handler =
-      engine::program_probe({.command = {"false"}, .probe = "exit 1", .guard = "true"});
+      engine::program_probe({.command = {"false"}, .probe = "exit 1", .supervisor = "true"});
   ASSERT_TRUE(handler);
   const auto report = run(*handler);
   EXPECT_EQ(report.outcome.kind(), Kind::unknown);
-  EXPECT_THAT(report.outcome.why(), HasSubstr("guard_main"));
+  EXPECT_THAT(report.outcome.why(), HasSubstr("supervisor_main"));
   EXPECT_FALSE(report.never_started);
 }
 

@@ -191,7 +191,7 @@ TEST_F(Step, whose_command_cannot_be_started_after_all_did_not_happen) {
 }
 
 TEST_F(Step, that_is_mistyped_asks_nothing) {
-  EXPECT_THAT(ending("a --in-doubt probe -- true"), HasSubstr("needs --probe"));
+  EXPECT_THAT(ending("a --in-doubt probe -- true"), HasSubstr("needs a probe"));
   EXPECT_THAT(ending("a --in-doubt steps -- true"), EndsWith("exit 125\n"));
   EXPECT_THAT(ending("a --in-doubt hold --probe true -- true"), EndsWith("exit 125\n"));
   EXPECT_THAT(ending("a --"), EndsWith("exit 125\n"));
@@ -401,7 +401,7 @@ TEST_F(StepThatBegins, and_is_killed_did_not_happen) {
   EXPECT_FALSE(std::filesystem::exists(marks_.path() / "ran"));
 }
 
-TEST_F(StepThatBegins, keeps_no_heartbeat_from_the_guard) {
+TEST_F(StepThatBegins, keeps_no_heartbeat_from_the_supervisor) {
   attempt_.lease = Duration{1000};
   auto running = program("step a -- echo 1");
   const auto begin = std::chrono::steady_clock::now();

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "once/step.h"
+#include "tooling/step.h"
 
 namespace once::testing {
 

@@ -115,7 +115,7 @@ struct Witness {
   State stands = State::waiting;
   bool owes = false;             // it is over, and who waits has not been told
   std::vector<Replied> overs{};  // how it stood whenever it was over
-  std::vector<Deed::Act> deeds{};
+  std::vector<OperatorAction::Act> actions{};
   std::set<Nonce> heard{};  // of people's commands that were recorded
 };
 
@@ -371,7 +371,7 @@ class World {
     next.cancel_asked = before.cancel_asked;
     next.lease = before.lease;
     next.story = before.story;
-    next.deeds = before.deeds;
+    next.actions = before.actions;
     next.attempts.back().token = before.attempts.back().token;
     RC_ASSERT(next == before);
   }
@@ -409,7 +409,7 @@ class World {
   }
   static std::ptrdiff_t times_told(const Record& record, const Nonce& person) {
     return std::count_if(record.story.begin(), record.story.end(),
-                         [&](const Deed& deed) { return deed.nonce == person; });
+                         [&](const OperatorAction& action) { return action.nonce == person; });
   }
 
   void note_end(const Record& next) {
@@ -434,7 +434,8 @@ class World {
       attempt_runs_outside_ = false;
       if (was_asked) RC_ASSERT(made.verdict == Verdict::cancelled);
     }
-    if (made.verdict == Verdict::doubted && !ordered) w.deeds.push_back(Deed::Act::held);
+    if (made.verdict == Verdict::doubted && !ordered)
+      w.actions.push_back(OperatorAction::Act::held);
     if (made.verdict != Verdict::claimed) return;
     ++w.claims;
     attempt_runs_outside_ = true;
@@ -456,11 +457,11 @@ class World {
     if (order.kind == Order::Kind::complete_step) {
       RC_ASSERT(w.effects[order.step].state == Witness::Effect::open);
       w.effects[order.step].state = Witness::Effect::done;
-      w.deeds.push_back(Deed::Act::step_completed);
+      w.actions.push_back(OperatorAction::Act::step_completed);
       return;
     }
     for (auto& [name, effect] : w.effects) effect.person_said_again = true;
-    w.deeds.push_back(Deed::Act::retried);
+    w.actions.push_back(OperatorAction::Act::retried);
   }
 
   void note(const Renew&, const Decision& made, bool was_asked) {
@@ -473,7 +474,7 @@ class World {
       return ended(made, was_asked, true);
     }
     RC_ASSERT(made.verdict == Verdict::completed);
-    if (!complete.probed_by.empty()) witness_.deeds.push_back(Deed::Act::happened);
+    if (!complete.probed_by.empty()) witness_.actions.push_back(OperatorAction::Act::happened);
     attempt_runs_outside_ = false;
   }
   bool somebody_must_decide_about_a_step() const {
@@ -492,7 +493,7 @@ class World {
   void note(const Probed& probed, const Decision& made, bool was_asked) {
     if (probed.known) {
       witness_.doubt_open = false;
-      witness_.deeds.push_back(Deed::Act::did_not_happen);
+      witness_.actions.push_back(OperatorAction::Act::did_not_happen);
       if (was_asked) RC_ASSERT(made.verdict == Verdict::cancelled);
       if (made.verdict != Verdict::probed) attempt_runs_outside_ = false;
     } else {
@@ -503,7 +504,7 @@ class World {
     attempt_runs_outside_ = false;
     if (in_doubt) witness_.doubt_open = true;
     if (was_asked) RC_ASSERT(made.verdict == Verdict::cancelled);
-    if (made.verdict == Verdict::doubted) witness_.deeds.push_back(Deed::Act::held);
+    if (made.verdict == Verdict::doubted) witness_.actions.push_back(OperatorAction::Act::held);
     if (in_doubt && policy_.in_doubt == InDoubt::hold && !was_asked)
       RC_ASSERT(made.verdict == Verdict::doubted);
   }
@@ -515,7 +516,7 @@ class World {
     RC_ASSERT(effect.state != Witness::Effect::done);
     if (effect.state == Witness::Effect::open) {  // it runs a second time: who said so?
       if (begin.asked && !effect.person_said_again)
-        witness_.deeds.push_back(Deed::Act::did_not_happen);
+        witness_.actions.push_back(OperatorAction::Act::did_not_happen);
       RC_ASSERT(effect.claim != witness_.claims);
       RC_ASSERT((effect.person_said_again || begin.asked || begin.policy == InDoubt::retry));
       RC_ASSERT((effect.person_said_again || effect.policy != InDoubt::hold));
@@ -526,7 +527,7 @@ class World {
     Witness::Effect& effect = witness_.effects[end.name];
     RC_ASSERT(effect.state == Witness::Effect::open);
     // It did not run in this attempt: its probe has found it.
-    if (effect.claim != witness_.claims) witness_.deeds.push_back(Deed::Act::happened);
+    if (effect.claim != witness_.claims) witness_.actions.push_back(OperatorAction::Act::happened);
     effect.state = Witness::Effect::done;
   }
   void note(const StepFail& fail, const Decision&, bool) {
@@ -538,20 +539,23 @@ class World {
     ended(made, was_asked, true);
   }
   void note(const Resolve&, const Decision&, bool) {
-    witness_.deeds.push_back(Deed::Act::completed);
+    witness_.actions.push_back(OperatorAction::Act::completed);
   }
   void note(const Retry& retry, const Decision&, bool) { note_order(retry.order); }
-  void note(const Drop&, const Decision&, bool) { witness_.deeds.push_back(Deed::Act::dropped); }
+  void note(const Drop&, const Decision&, bool) {
+    witness_.actions.push_back(OperatorAction::Act::dropped);
+  }
   void note(const Cancel& cancel, const Decision& made, bool) {
     const auto& story = made.next->story;
-    if (cancel.order && std::any_of(story.begin(), story.end(), [&](const Deed& deed) {
-          return deed.nonce == cancel.order->nonce;
+    if (cancel.order && std::any_of(story.begin(), story.end(), [&](const OperatorAction& action) {
+          return action.nonce == cancel.order->nonce;
         }))
-      witness_.deeds.push_back(Deed::Act::retried);
+      witness_.actions.push_back(OperatorAction::Act::retried);
     const bool asked = made.verdict == Verdict::asked_to_stop;
     witness_.cancel_asked = asked;
     if (!asked) attempt_runs_outside_ = false;
-    witness_.deeds.push_back(asked ? Deed::Act::cancel_asked : Deed::Act::cancelled);
+    witness_.actions.push_back(asked ? OperatorAction::Act::cancel_asked
+                                     : OperatorAction::Act::cancelled);
   }
 
   bool cut_off_outside(const std::string& step) const {
@@ -593,11 +597,11 @@ class World {
   }
 
   void check_story(const Record& record) const {
-    RC_ASSERT(record.deeds == witness_.deeds.size());
-    RC_ASSERT(record.story.size() == std::min(witness_.deeds.size(), kDeedsKept));
-    const std::size_t dropped = witness_.deeds.size() - record.story.size();
+    RC_ASSERT(record.actions == witness_.actions.size());
+    RC_ASSERT(record.story.size() == std::min(witness_.actions.size(), kActionsKept));
+    const std::size_t dropped = witness_.actions.size() - record.story.size();
     for (std::size_t i = 0; i < record.story.size(); ++i)
-      RC_ASSERT(record.story[i].act == witness_.deeds[i + dropped]);
+      RC_ASSERT(record.story[i].act == witness_.actions[i + dropped]);
   }
 
   // --- Who is who --------------------------------------------------------------------------

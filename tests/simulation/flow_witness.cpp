@@ -29,6 +29,13 @@ bool over(State state) {
   return state == State::completed || state == State::dead || state == State::cancelled;
 }
 
+State stood(const core::RunState& run) {
+  const core::EndFact* const end = core::end_of(run);
+  if (!end) return State::waiting;
+  if (end->outcome == core::RunOutcome::completed) return State::completed;
+  return end->outcome == core::RunOutcome::cancelled ? State::cancelled : State::dead;
+}
+
 std::string text(StepStatus status) { return std::string(to_string(status)); }
 
 }  // namespace
@@ -90,23 +97,28 @@ void FlowWitness::wrote(const Process& by, const store::Address& at, const store
                         return at.queue + "/" + at.key + " r" + std::to_string(now.revision.value) +
                                " " + std::string(to_string(state));
                       });
-  if (at.kind == store::Address::Kind::lone && at.key.starts_with("rate.")) {
-    const std::string_view let_in = now.record.result->text();
-    if (let_in.find("order-") != let_in.rfind("order-"))
-      broken("F6: two runs are let in where the rate is one: " + std::string(let_in));
-  }
-  if (at.kind != store::Address::Kind::task) return;
-  if (at.queue == core::kRunsLedger) {
-    const auto [known, first] = records_.emplace(at.key, state);
-    const State was = std::exchange(known->second, state);
-    const bool may_be = was == State::dead && (was_retried(at.key) || state == State::cancelled);
-    if (!first && over(was) && was != state && !may_be)
-      broken("F3: the run " + at.key + " was " + std::string(to_string(was)) + " and became " +
-             std::string(to_string(state)));
-  } else if (at.queue == core::kFlowQueue && is_end(at.key) && state == State::completed &&
-             says(entries_[at.key], "cancelled")) {
+  if (at.kind == store::Address::Kind::task && is_end(at.key) && state == State::completed &&
+      says(entries_[at.key], "cancelled"))
     called_off_.emplace(before_dot(at.key));
-  }
+}
+
+void FlowWitness::wrote(const Process& by, const store::KeyWrite& value) {
+  const std::string& name = value.key.back();
+  world_.trace().note(world_.now(), by.name(), "writes value", value.bytes.size(),
+                      [&] { return value.key.front() + "/" + name + " " + value.bytes; });
+  if (value.key.front() == "note" && name.starts_with("rate.") &&
+      value.bytes.find("order-") != value.bytes.rfind("order-"))
+    broken("F6: two runs are let in where the rate is one: " + value.bytes);
+  if (value.key.front() != "run") return;
+  const auto facts = encoding::decode_state(value.bytes);
+  if (!facts) return broken("F4: the facts of the run " + name + " cannot be read");
+  const State state = stood(*facts);
+  const auto [known, first] = records_.emplace(name, state);
+  const State was = std::exchange(known->second, state);
+  const bool may_be = was == State::dead && (was_retried(name) || state == State::cancelled);
+  if (!first && over(was) && was != state && !may_be)
+    broken("F3: the run " + name + " was " + std::string(to_string(was)) + " and became " +
+           std::string(to_string(state)));
 }
 
 void FlowWitness::wrote_step(const std::string& task, const core::Record* before,
@@ -119,7 +131,8 @@ void FlowWitness::wrote_step(const std::string& task, const core::Record* before
   const bool completes =
       now.state == State::completed && (!before || before->state != State::completed);
   if (completes && ++seen.completions > 1) broken("F2: " + task + " completed twice");
-  if (before && now.deeds > before->deeds && now.story.back().act == core::Deed::Act::retried) {
+  if (before && now.actions > before->actions &&
+      now.story.back().act == core::OperatorAction::Act::retried) {
     seen.attempts = 0;
     if (!was_retried(run)) broken("F2: " + task + " is to run again, and nobody retried its run");
   }
@@ -184,11 +197,11 @@ void FlowWitness::check_log() const {
 void FlowWitness::check_run(const Order& order) {
   const auto run = run_of(order);
   if (!run) return broken("F1: nobody was told the run of " + order.key);
-  const store::Address at{.queue = std::string(core::kRunsLedger), .key = *run};
-  const auto stored = zone_.inner->get(std::span(&at, 1));
-  if (!*stored.front()) return broken("F4: the run " + *run + " has no record");
-  const auto state = encoding::decode_state((*stored.front())->record.result->text());
-  if (!state) return broken("F4: the record of the run " + *run + " cannot be read");
+  const std::vector<store::Key> keys{{"run", *run}, {"key", "order", order.key}};
+  const auto stored = zone_.inner->key_values().get(keys);
+  if (!*stored.front()) return broken("F4: the run " + *run + " has no value");
+  const auto state = encoding::decode_state((*stored.front())->bytes);
+  if (!state) return broken("F4: the facts of the run " + *run + " cannot be read");
   const core::EndFact* const end = core::end_of(*state);
   if (!end) return broken("F4: the run " + *run + " does not come to its end");
   const bool cancelled = end->outcome == core::RunOutcome::cancelled;
@@ -197,9 +210,7 @@ void FlowWitness::check_run(const Order& order) {
   const Stood expected = testing::undisturbed(order, plan_.retried);
   check_rounds(*run, expected, *state, cancelled);
   check_steps(*run, expected, *state, cancelled);
-  const store::Address key{.queue = std::string(core::kKeysLedger), .key = "order:" + order.key};
-  const auto kept = zone_.inner->get(std::span(&key, 1));
-  if (!*kept.front() || (*kept.front())->record.state != State::completed)
+  if (!*stored.back() || (*stored.back())->bytes.find("\"ended\":") == std::string::npos)
     broken("F1: the run " + *run + " is over, and the time of its key has not begun");
 }
 

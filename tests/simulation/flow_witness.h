@@ -42,15 +42,16 @@ class FlowWitness {
   // --- The store ----------------------------------------------------------------------------
 
   void appended(const store::Append& item);
-  // Of a queue of Once's own.
+  // Of the queue of events.
   void wrote(const Process& by, const store::Address& at, const store::Stored& now);
+  void wrote(const Process& by, const store::KeyWrite& value);
   // Of the queue of steps; `before`: null when there was nothing.
   void wrote_step(const std::string& task, const core::Record* before, const core::Record& now,
                   bool claim);
   // The task's record says that its run is still to be told.
   void owes(const std::string& task, bool so);
   bool was_retried(std::string_view run) const;
-  std::optional<State> state_of(std::string_view run) const;  // of its record
+  std::optional<State> state_of(std::string_view run) const;  // as its facts were written
 
   // --- At the end ---------------------------------------------------------------------------
 

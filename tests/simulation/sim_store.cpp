@@ -164,6 +164,19 @@ auto SimStore::read_call(std::string_view what, Apply apply) -> decltype(apply()
   return answer;
 }
 
+template <class Apply>
+auto SimStore::read_batch(std::string_view what, std::size_t count, Apply apply)
+    -> decltype(apply()) {
+  const auto all = [&](const Error& error) { return decltype(apply())(count, error); };
+  const Fate fate = send(what, count);
+  if (fate == Fate::dies_before) return all(gone());
+  if (fate == Fate::away || fate == Fate::call_lost || fate == Fate::answer_lost)
+    return all(away());
+  auto answers = undisturbed(apply);
+  if (!arrives(fate)) return all(gone());
+  return answers;
+}
+
 // `later` does the same without its sender, who has given up.
 template <class Apply, class Later>
 auto SimStore::write_call(std::string_view what, Apply apply, Later later) -> decltype(apply()) {
@@ -257,20 +270,43 @@ std::vector<Result<store::Swapped>> SimStore::swap_now(SimZone& zone, Process& p
 
 std::vector<Result<std::optional<store::Stored>>> SimStore::get(
     std::span<const store::Address> items) {
-  using Answers = std::vector<Result<std::optional<store::Stored>>>;
-  const auto all = [&](const Error& error) { return Answers(items.size(), error); };
-  const Fate fate = send("get", items.size());
-  if (fate == Fate::dies_before) return all(gone());
-  if (fate == Fate::away || fate == Fate::call_lost || fate == Fate::answer_lost)
-    return all(away());
-  auto answers = undisturbed([&] { return zone_.inner->get(items); });
-  if (!arrives(fate)) return all(gone());
+  return read_batch("get", items.size(), [&] { return zone_.inner->get(items); });
+}
+
+// --- Key-value ------------------------------------------------------------------------------
+
+std::vector<Result<std::optional<store::Value>>> SimStore::get(std::span<const store::Key> keys) {
+  return read_batch("get values", keys.size(), [&] { return zone_.inner->key_values().get(keys); });
+}
+
+std::vector<Result<store::KeyWritten>> SimStore::write(std::span<const store::KeyWrite> items) {
+  return write_batch<store::KeyWritten>(
+      "write values", items,
+      [&zone = zone_, &process = process_](auto some) { return write_now(zone, process, some); });
+}
+
+std::vector<Result<store::KeyWritten>> SimStore::write_now(SimZone& zone, Process& process,
+                                                           std::span<const store::KeyWrite> items) {
+  auto answers = zone.inner->key_values().write(items);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (answers[i] && answers[i]->written) zone.witness->wrote(process, items[i]);
   return answers;
+}
+
+Result<bool> SimStore::remove(const store::Key& key, core::Revision revision) {
+  const auto apply = [&zone = zone_, key, revision] {
+    return zone.inner->key_values().remove(key, revision);
+  };
+  return write_call("remove value", apply, [apply] { static_cast<void>(apply()); });
+}
+
+Result<store::KeyPage> SimStore::list(const store::KeyList& query) {
+  return read_call("list values", [&] { return zone_.inner->key_values().list(query); });
 }
 
 // --- Feed -----------------------------------------------------------------------------------
 
-Result<std::vector<Delivery>> SimStore::fetch(const store::Fetch& request) {
+Result<std::vector<Delivery>> SimStore::fetch_within_wait(const store::Fetch& request) {
   Random& random = zone_.world.random();
   const Fate fate = send("fetch", request.limit);
   if (fate == Fate::dies_before) return gone();
@@ -301,34 +337,35 @@ Result<std::vector<Delivery>> SimStore::fetch(const store::Fetch& request) {
 }
 
 // Like a store that does both in one commit, or like one that does not.
-store::Store::TurnResult SimStore::turn(std::span<const store::Swap> items,
-                                        const store::Fetch& request) {
+store::Store::CommitResult SimStore::commit(std::span<const store::Swap> items,
+                                            const store::Fetch& request) {
+  if (items.empty()) return {.delivered = fetch_within_wait(request)};
   if (zone_.world.random().chance(0.5)) return {.swapped = swap(items)};
   const auto both = [&](const Error& error) {
-    return TurnResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
-                      .delivered = error};
+    return CommitResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+                        .delivered = error};
   };
-  const Fate fate = send("turn", items.size());
+  const Fate fate = send("commit", items.size());
   if (fate == Fate::dies_before) return both(gone());
   if (fate == Fate::away || fate == Fate::half) return both(away());
-  TurnResult turned = both(unknown());
+  CommitResult done = both(unknown());
   if (fate == Fate::late) {  // its claims are nobody's by then
     zone_.later([&zone = zone_, &process = process_,
                  copies = std::vector<store::Swap>(items.begin(), items.end())] {
       static_cast<void>(swap_now(zone, process, copies));
     });
   } else if (fate != Fate::call_lost) {
-    turned.swapped = undisturbed([&] { return swap_now(zone_, process_, items); });
-    turned.delivered = undisturbed([&] { return fetch_now(request); });
+    done.swapped = undisturbed([&] { return swap_now(zone_, process_, items); });
+    done.delivered = undisturbed([&] { return fetch_now(request); });
     zone_.world.notify_all(zone_.changed);
-    if (turned.delivered) {
-      make_copies(request.queue, *turned.delivered);
-      forget(request.queue, *turned.delivered);
+    if (done.delivered) {
+      make_copies(request.queue, *done.delivered);
+      forget(request.queue, *done.delivered);
     }
   }
   if (!arrives(fate)) return both(gone());
   if (fate == Fate::answer_lost) return both(unknown());
-  return turned;
+  return done;
 }
 
 Result<std::vector<Delivery>> SimStore::fetch_now(const store::Fetch& request) {

@@ -80,7 +80,7 @@ struct SimZone {
   std::vector<std::unique_ptr<store::Membership>> lingering{};  // of the dead, as nobody sees it
 };
 
-class SimStore final : public store::Store {
+class SimStore final : public store::Store, private store::KeyValue {
  public:
   SimStore(SimZone& zone, Process& process) : zone_(zone), process_(process) {}
 
@@ -90,12 +90,16 @@ class SimStore final : public store::Store {
   Result<std::optional<store::Entry>> find(std::string_view id) override;
 
   std::vector<Result<store::Swapped>> swap(std::span<const store::Swap> items) override;
-  TurnResult turn(std::span<const store::Swap> items, const store::Fetch& request) override;
-  bool turns() const override { return true; }
+  CommitResult commit(std::span<const store::Swap> items, const store::Fetch& request) override;
   std::vector<Result<std::optional<store::Stored>>> get(
       std::span<const store::Address> items) override;
 
-  Result<std::vector<store::Delivery>> fetch(const store::Fetch& request) override;
+  store::KeyValue& key_values() override { return *this; }
+  std::vector<Result<std::optional<store::Value>>> get(std::span<const store::Key> keys) override;
+  std::vector<Result<store::KeyWritten>> write(std::span<const store::KeyWrite> items) override;
+  Result<bool> remove(const store::Key& key, core::Revision revision) override;
+  Result<store::KeyPage> list(const store::KeyList& query) override;
+
   Result<void> settle(std::span<const store::Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, core::Sequence after,
                                 std::size_t limit) override;
@@ -140,14 +144,19 @@ class SimStore final : public store::Store {
   auto read_call(std::string_view what, Apply apply) -> decltype(apply());
   template <class Apply, class Later>
   auto write_call(std::string_view what, Apply apply, Later later) -> decltype(apply());
+  template <class Apply>
+  auto read_batch(std::string_view what, std::size_t count, Apply apply) -> decltype(apply());
   template <class T, class Item, class Apply>
   std::vector<Result<T>> write_batch(std::string_view what, std::span<const Item> items,
                                      Apply apply);
 
   static std::vector<Result<store::Swapped>> swap_now(SimZone& zone, Process& process,
                                                       std::span<const store::Swap> items);
+  static std::vector<Result<store::KeyWritten>> write_now(SimZone& zone, Process& process,
+                                                          std::span<const store::KeyWrite> items);
   static Result<void> settle_now(SimZone& zone, Process& process,
                                  std::span<const store::Settlement> items);
+  Result<std::vector<store::Delivery>> fetch_within_wait(const store::Fetch& request);
   Result<std::vector<store::Delivery>> fetch_now(const store::Fetch& request);
   void add_copies(const store::Fetch& request, std::vector<store::Delivery>& deliveries);
   void make_copies(const std::string& queue, const std::vector<store::Delivery>& deliveries);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/zone_impl.h"
+#include "api/access.h"
 #include "core/names.h"
 #include "simulation/flow_handlers.h"
 #include "simulation/handlers.h"
@@ -102,10 +102,11 @@ void Simulation::add_flow_parts() {
   if (plan.retried) add_flow_part("retrier", &FlowParts::retry);
 }
 
-Simulation::Part& Simulation::add_flow_part(std::string name, Deed deed) {
-  Part& part = add_part(std::move(name), [this, deed](Part& me, Process& process, SimStore& store) {
-    me.done = ((*flow_parts_).*deed)(process, store);
-  });
+Simulation::Part& Simulation::add_flow_part(std::string name, OperatorAction action) {
+  Part& part =
+      add_part(std::move(name), [this, action](Part& me, Process& process, SimStore& store) {
+        me.done = ((*flow_parts_).*action)(process, store);
+      });
   part.ends = true;
   return part;
 }
@@ -239,7 +240,7 @@ void Simulation::run_flows(Process& process, SimStore& store) {
 // --- People ---------------------------------------------------------------------------------
 
 void Simulation::decide(Process& process, SimStore&) {
-  Zone zone(std::make_shared<Zone::Impl>(std::make_unique<SimStore>(zone_, process)));
+  Zone zone = detail::Access::zone_on(std::make_unique<SimStore>(zone_, process));
   while (!process.dead() && !calm_ && !process.stop().stop_requested()) {
     process.sleep(milliseconds{world_.random().between(200, 3000)});
     if (process.dead() || calm_) break;
@@ -271,23 +272,23 @@ void Simulation::decide_about_one(Process& process, Zone& zone) {
   bool promised = false;
   bool done = false;
   if (which < 5) {
-    promised = done = static_cast<bool>(zone.retry(row.entry.id, queue.name, by));
+    promised = done = static_cast<bool>(zone.tasks().retry(row.entry.id, queue.name, by));
   } else if (which < 6) {
     promised = done = static_cast<bool>(
-        zone.complete_step(row.entry.id, queue.name, step, Body::bytes("person"), by));
+        zone.tasks().complete_step(row.entry.id, queue.name, step, Body::bytes("person"), by));
   } else if (which < 7) {
-    done = static_cast<bool>(zone.complete(row.entry.id, queue.name, {}, by));
+    done = static_cast<bool>(zone.tasks().complete(row.entry.id, queue.name, {}, by));
   } else if (which < 8) {
-    done = static_cast<bool>(zone.drop(row.entry.id, queue.name, by));
+    done = static_cast<bool>(zone.tasks().drop(row.entry.id, queue.name, by));
   } else {
-    done = static_cast<bool>(zone.cancel(row.entry.id, queue.name, by));
+    done = static_cast<bool>(zone.tasks().cancel(row.entry.id, queue.name, by));
   }
   if (process.dead()) return;
   world_.trace().note(world_.now(), process.name(), "decides", which * 2 + (done ? 1 : 0), [&] {
-    static constexpr std::string_view kDeeds[] = {"retry",  "retry",         "retry",    "retry",
-                                                  "retry",  "complete_step", "complete", "drop",
-                                                  "cancel", "cancel"};
-    return std::string(kDeeds[which]) + " " + row.entry.id + " in " + queue.name + " " + tag +
+    static constexpr std::string_view kActions[] = {"retry",  "retry",         "retry",    "retry",
+                                                    "retry",  "complete_step", "complete", "drop",
+                                                    "cancel", "cancel"};
+    return std::string(kActions[which]) + " " + row.entry.id + " in " + queue.name + " " + tag +
            (done ? "" : ": refused");
   });
   if (promised) witness_.promised(queue.name, row.entry.id, tag);

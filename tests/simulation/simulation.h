@@ -41,8 +41,8 @@ class Simulation {
   Part& add_part(std::string name, std::function<void(Part&, Process&, SimStore&)> life);
   void add_flow_parts();
   // What one of those does who have to do with runs.
-  using Deed = bool (FlowParts::*)(Process&, store::Store&);
-  Part& add_flow_part(std::string name, Deed deed);
+  using OperatorAction = bool (FlowParts::*)(Process&, store::Store&);
+  Part& add_flow_part(std::string name, OperatorAction action);
   void begin(Part& part);
   void publish(Part& part, Process& process, SimStore& store,
                const std::vector<Publication>& publications);

@@ -24,21 +24,21 @@ bool is_claim(const Record* before, const Record& now) {
          (!before || before->state != State::running || before->nonce != now.nonce);
 }
 
-// The deeds that were added to the story.
-std::vector<core::Deed> new_deeds(const Record* before, const Record& now) {
-  const std::size_t old = before ? before->deeds : 0;
-  const std::size_t added = std::min<std::size_t>(now.deeds - old, now.story.size());
+// The actions that were added to the story.
+std::vector<core::OperatorAction> new_actions(const Record* before, const Record& now) {
+  const std::size_t old = before ? before->actions : 0;
+  const std::size_t added = std::min<std::size_t>(now.actions - old, now.story.size());
   return {now.story.end() - static_cast<std::ptrdiff_t>(added), now.story.end()};
 }
 
 // Or by a run that a person had retried.
-bool by_person(const core::Deed& deed) {
-  return deed.by.starts_with("person") || deed.by == "workflow";
+bool by_person(const core::OperatorAction& action) {
+  return action.by.starts_with("person") || action.by == "workflow";
 }
 
-bool ordered_to_run(const core::Deed& deed) {
-  return by_person(deed) &&
-         (deed.act == core::Deed::Act::retried || deed.act == core::Deed::Act::step_completed);
+bool ordered_to_run(const core::OperatorAction& action) {
+  return by_person(action) && (action.act == core::OperatorAction::Act::retried ||
+                               action.act == core::OperatorAction::Act::step_completed);
 }
 
 const core::Attempt* attempt(const Record& record, std::uint32_t number) {
@@ -107,6 +107,8 @@ void Witness::appended(const store::Append& item) {
   if (flows_) flows_->appended(item);
 }
 
+void Witness::wrote(Process& by, const store::KeyWrite& value) { flows_->wrote(by, value); }
+
 void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Write how) {
   const Record& next = now.record;
   if (core::own_queue(at.queue)) return flows_->wrote(by, at, now);
@@ -164,8 +166,8 @@ void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Wr
             .claimant = before ? before->claimant : nullptr,
             .token = before ? before->token : 0,
             .used = before ? before->used : 0};
-  for (const core::Deed& deed : new_deeds(before ? &before->record : nullptr, next))
-    if (ordered_to_run(deed)) seen.used = 0;
+  for (const core::OperatorAction& action : new_actions(before ? &before->record : nullptr, next))
+    if (ordered_to_run(action)) seen.used = 0;
   if (claim) {
     if (!is_task && before && before->record.state == State::running && before->claimant != &by)
       lost_slots_.insert(before->claimant);
@@ -220,8 +222,8 @@ void Witness::check_transition(const Place& place, const Seen& before, const Rec
     broken("P3: " + text(place) + " was " + named(was) + " and was written again as " +
            named(now.state));
   if (was == State::dead || was == State::in_doubt) {
-    const auto deeds = new_deeds(&before.record, now);
-    if (std::none_of(deeds.begin(), deeds.end(), by_person))
+    const auto actions = new_actions(&before.record, now);
+    if (std::none_of(actions.begin(), actions.end(), by_person))
       broken("P6: " + text(place) + " was " + named(was) + " and became " + named(now.state) +
              " without a person");
   }
@@ -282,8 +284,8 @@ void Witness::check_claim(const Process&, const Place& place, const Seen* before
                   ", which is not in the log");
   if (!(*entry)->body)
     return broken("P4: " + text(place) + " is claimed, and its body is gone by its age");
-  const auto deeds = new_deeds(before ? &before->record : nullptr, next);
-  const bool ordered = std::any_of(deeds.begin(), deeds.end(), ordered_to_run);
+  const auto actions = new_actions(before ? &before->record : nullptr, next);
+  const bool ordered = std::any_of(actions.begin(), actions.end(), ordered_to_run);
   const bool ever_ordered = std::any_of(next.story.begin(), next.story.end(), ordered_to_run);
   const std::string what = "attempt " + std::to_string(next.claims) + " of " + text(place);
   if (now.stamp < (*entry)->not_before()) broken("P4: " + what + " begins before its time");
@@ -573,8 +575,9 @@ void Witness::check_promises() {
     const bool kept = std::any_of(records_.begin(), records_.end(), [&](const auto& record) {
       if (record.first.first != promise.queue) return false;
       const auto& story = record.second.record.story;
-      return std::any_of(story.begin(), story.end(),
-                         [&](const core::Deed& deed) { return deed.why == promise.tag; });
+      return std::any_of(story.begin(), story.end(), [&](const core::OperatorAction& action) {
+        return action.why == promise.tag;
+      });
     });
     const auto entry = zone_.inner->find(promise.id);
     if (kept || !*entry || !(*entry)->body) continue;

@@ -34,6 +34,7 @@ class Witness {
   void appended(const store::Append& item);
   enum class Write { swap, claim };  // claim: decided and written in one step
   void wrote(Process& by, const store::Address& at, const store::Stored& now, Write how);
+  void wrote(Process& by, const store::KeyWrite& value);
   // A delivery is about to be answered as done with, without a write.
   void acknowledged(const Process& by, const std::string& queue, core::Sequence sequence);
   // Something may have been forgotten.

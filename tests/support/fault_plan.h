@@ -27,7 +27,7 @@ enum class Seam {
   swap,
   get,
   fetch,
-  turn,
+  commit,
   settle,
   overlooked,
   wake,
@@ -46,19 +46,23 @@ enum class Seam {
   strays,
   past,
   verify,
+  get_values,
+  write_values,
+  remove_value,
+  list_values,
 };
-inline constexpr std::array<std::string_view, 25> kSeamNames{
-    "append",    "read",      "find",   "swap",         "get",
-    "fetch",     "turn",      "settle", "overlooked",   "wake",
-    "add_queue", "set_queue", "queues", "remove_queue", "join",
-    "counts",    "unrouted",  "rows",   "retention",    "set_retention",
-    "retire",    "inventory", "strays", "past",         "verify"};
+inline constexpr std::array<std::string_view, 29> kSeamNames{
+    "append",    "read",          "find",         "swap",         "get",        "fetch",
+    "commit",    "settle",        "overlooked",   "wake",         "add_queue",  "set_queue",
+    "queues",    "remove_queue",  "join",         "counts",       "unrouted",   "rows",
+    "retention", "set_retention", "retire",       "inventory",    "strays",     "past",
+    "verify",    "get_values",    "write_values", "remove_value", "list_values"};
 
 enum class Fault {
   fails,        // nothing happens; store_unavailable, retryable
   answer_lost,  // it happens; outcome_unknown, in doubt
-  half_done,    // the first half of a batch (append, swap, settle, wake) happens and the rest does
-                // not; outcome_unknown for all. Elsewhere the same as answer_lost.
+  half_done,  // the first half of a batch (append, swap, settle, wake, write_values) happens and the rest does
+              // not; outcome_unknown for all. Elsewhere the same as answer_lost.
   kill_before,  // SIGKILL to this process instead of the call
   kill_after,   // SIGKILL to this process after the call, before its answer
 };

@@ -21,7 +21,7 @@
 
 namespace once::testing {
 
-class FaultyStore : public store::Store {
+class FaultyStore : public store::Store, private store::KeyValue {
  public:
   explicit FaultyStore(std::unique_ptr<store::Store> inner, FaultPlan plan = {})
       : inner_(std::move(inner)), plan_(std::move(plan)) {}
@@ -65,23 +65,30 @@ class FaultyStore : public store::Store {
                                                [&](auto part) { return inner_->get(part); });
   }
 
-  Result<std::vector<store::Delivery>> fetch(const store::Fetch& request) override {
-    const auto fault = begin(Seam::fetch);
-    if (fault == Fault::kill_before) die();
-    if (fault == Fault::fails) return unavailable();
-    auto deliveries = inner_->fetch(request);
-    if (fault == Fault::kill_after) die();
-    if (fault == Fault::half_done) return half_answered(std::move(deliveries));
-    if (fault) return unknown();
-    return deliveries;
+  store::KeyValue& key_values() override { return *this; }
+  std::vector<Result<std::optional<store::Value>>> get(std::span<const store::Key> keys) override {
+    return batch<std::optional<store::Value>>(
+        Seam::get_values, keys, [&](auto part) { return inner_->key_values().get(part); });
   }
-  bool turns() const override { return inner_->turns(); }
-  // Both faults can hit it; one of the turn itself does so in the one commit.
-  TurnResult turn(std::span<const store::Swap> items, const store::Fetch& request) override {
-    const auto fault = begin(Seam::turn);
+  std::vector<Result<store::KeyWritten>> write(std::span<const store::KeyWrite> items) override {
+    return batch<store::KeyWritten>(Seam::write_values, items,
+                                    [&](auto part) { return inner_->key_values().write(part); });
+  }
+  Result<bool> remove(const store::Key& key, core::Revision revision) override {
+    return call(Seam::remove_value, [&] { return inner_->key_values().remove(key, revision); });
+  }
+  Result<store::KeyPage> list(const store::KeyList& query) override {
+    return call(Seam::list_values, [&] { return inner_->key_values().list(query); });
+  }
+
+  // Without records it is Seam::fetch. With records, faults of Seam::commit hit the one commit, and
+  // faults of Seam::swap and Seam::fetch hit its parts.
+  CommitResult commit(std::span<const store::Swap> items, const store::Fetch& request) override {
+    if (items.empty()) return {.delivered = fetch_with_faults(request)};
+    const auto fault = begin(Seam::commit);
     const auto both = [&](const Error& error) {
-      return TurnResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
-                        .delivered = error};
+      return CommitResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+                          .delivered = error};
     };
     if (fault == Fault::kill_before) die();
     if (fault == Fault::fails) return both(unavailable());
@@ -89,9 +96,9 @@ class FaultyStore : public store::Store {
       store::Fetch now = request;
       now.wait = Duration{0};
       auto swapped = swap(items);
-      return {.swapped = std::move(swapped), .delivered = fetch(now)};
+      return {.swapped = std::move(swapped), .delivered = fetch_with_faults(now)};
     }
-    inner_->turn(items, request);
+    inner_->commit(items, request);
     if (fault == Fault::kill_after) die();
     return both(unknown());
   }
@@ -174,6 +181,17 @@ class FaultyStore : public store::Store {
   }
 
  private:
+  Result<std::vector<store::Delivery>> fetch_with_faults(const store::Fetch& request) {
+    const auto fault = begin(Seam::fetch);
+    if (fault == Fault::kill_before) die();
+    if (fault == Fault::fails) return unavailable();
+    auto deliveries = inner_->fetch(request);
+    if (fault == Fault::kill_after) die();
+    if (fault == Fault::half_done) return half_answered(std::move(deliveries));
+    if (fault) return unknown();
+    return deliveries;
+  }
+
   static Error unavailable() {
     return {.code = Code::store_unavailable,
             .message = "the store is away by plan; nothing was done: call again",

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "store/nats/jetstream_client.h"
+#include "store/nats/client/jetstream_client.h"
 #include "support/temp_folder.h"
 
 namespace once::testing {

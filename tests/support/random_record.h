@@ -26,8 +26,8 @@ class RandomRecord {
     out.delay = duration();
     for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.attempts.push_back(attempt());
     for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.steps.push_back(step());
-    for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.story.push_back(deed());
-    out.deeds = static_cast<std::uint32_t>(number());
+    for (std::uint64_t i = 0, n = below(4); i < n; ++i) out.story.push_back(action());
+    out.actions = static_cast<std::uint32_t>(number());
     out.probe = below(2) == 0;
     out.cancel_asked = below(2) == 0;
     if (below(4) > 0) out.result = body();
@@ -87,9 +87,9 @@ class RandomRecord {
     return out;
   }
 
-  core::Deed deed() {
-    core::Deed out;
-    out.act = static_cast<core::Deed::Act>(below(9));
+  core::OperatorAction action() {
+    core::OperatorAction out;
+    out.act = static_cast<core::OperatorAction::Act>(below(9));
     out.at = Time{duration()};
     out.by = bytes();
     out.why = bytes();

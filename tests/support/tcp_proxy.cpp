@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -60,9 +61,11 @@ void TcpProxy::close(Line& line) {
 }
 
 // How many bytes; none: the line is over.
-ssize_t TcpProxy::carry(int from, int to) {
+ssize_t TcpProxy::carry(int from, int to, std::int64_t most) {
   std::array<char, 65536> bytes{};
-  const ssize_t got = ::read(from, bytes.data(), bytes.size());
+  const ssize_t got = ::read(from, bytes.data(),
+                             static_cast<std::size_t>(std::min<std::int64_t>(
+                                 most, static_cast<std::int64_t>(bytes.size()))));
   if (got <= 0) return 0;
   for (ssize_t sent = 0; sent < got;) {
     const ssize_t more =
@@ -71,6 +74,15 @@ ssize_t TcpProxy::carry(int from, int to) {
     sent += more;
   }
   return got;
+}
+
+bool TcpProxy::carry_answers(const Line& line) {
+  const std::int64_t left = answers_left_;
+  const ssize_t carried = carry(line.server, line.client, left);
+  if (left == INT64_MAX) return carried > 0;
+  if ((answers_left_ -= carried) > 0) return carried > 0;
+  answers_left_ = INT64_MAX;
+  return false;
 }
 
 void TcpProxy::run() {
@@ -97,7 +109,7 @@ void TcpProxy::run() {
       const bool answered = (polled[2 + 2 * i].revents & POLLIN) != 0 && !hold_answers_;
       const ssize_t asked = asks ? carry(line.client, line.server) : 0;
       questions_left_ -= asked;
-      if ((asks && asked == 0) || (answered && carry(line.server, line.client) == 0))
+      if ((asks && asked == 0) || (answered && !carry_answers(line)))
         close(line);
       else
         alive.push_back(line);

@@ -26,6 +26,9 @@ class TcpProxy {
   void hold_answers(bool hold) { hold_answers_ = hold; }
   // Holds questions once about so many bytes of them were carried.
   void hold_questions_after(std::int64_t bytes) { questions_left_ = bytes; }
+  // Cuts a connection after exactly so many more bytes of answers were carried, once.
+  void cut_after_answers(std::int64_t bytes) { answers_left_ = bytes; }
+  bool has_cut_answers() const { return answers_left_ == INT64_MAX; }
   void cut();                                     // all that there are; new ones are taken
   void refuse(bool refuse) { refuse_ = refuse; }  // new ones
   int taken() const { return taken_; }            // connections so far
@@ -36,7 +39,8 @@ class TcpProxy {
     int server = -1;
   };
   void run();
-  ssize_t carry(int from, int to);
+  ssize_t carry(int from, int to, std::int64_t most = INT64_MAX);
+  bool carry_answers(const Line& line);  // false: the line is over
   void close(Line& line);
 
   const int to_;
@@ -45,6 +49,8 @@ class TcpProxy {
   std::atomic<bool> hold_questions_{false};
   std::atomic<bool> hold_answers_{false};
   std::atomic<std::int64_t> questions_left_{INT64_MAX};
+  std::atomic<std::int64_t> answers_left_{
+      INT64_MAX};  // until a cut; the largest: none is asked for
   std::atomic<bool> refuse_{false};
   std::atomic<int> cuts_asked_{0};
   std::atomic<int> cuts_done_{0};

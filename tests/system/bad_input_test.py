@@ -22,7 +22,7 @@ class ZoneInUse(SystemTest):
         super().setUp()
         self.queue("--attempts", "2", "--backoff", "1ms")
         self.each(["done", "dead"])
-        self.settle("sh", "-c", "[ $ONCE_ID = done ] || exit 65")
+        self.settle("sh", "-c", "[ $ONCE_ID = done ] || exit 65", exits=1)
         self.each(["waiting"])
         self.before = self.snapshot()
 

@@ -54,18 +54,21 @@ class WithTasks(SystemTest):
         self.assertEqual(1, len(self.ok("log", "--json").lines))
 
     def set_version(self, version):
+        """Returns the version that the file had."""
         with sqlite3.connect(self.database) as connection:
+            had = connection.execute("PRAGMA user_version").fetchone()[0]
             connection.execute(f"PRAGMA user_version={version}")
         connection.close()
+        return had
 
 
 class Content(WithTasks):
     def test_of_a_newer_version(self):
-        self.set_version(99)
+        had = self.set_version(99)
         before = self.database.read_bytes()
         self.refused_by_all("newer")
         self.assertEqual(before, self.database.read_bytes())
-        self.set_version(5)
+        self.set_version(had)
         self.unharmed()
 
     def test_that_is_another_programs(self):

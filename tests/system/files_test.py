@@ -4,9 +4,12 @@ uses them, time namespaces and boot ids of containers. No receipt that was given
 happens twice.
 """
 
+import ctypes
 import json
 import os
+import platform
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -18,6 +21,19 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 from real_processes import BIN, Answer, SystemTest, skip_loudly  # noqa: E402
 
 SOON = 5  # seconds; the promise is two, on a machine that has time
+STATX = {"x86_64": 332, "aarch64": 291}.get(platform.machine())  # the number of the system call
+
+
+def forbid_statx():
+    """This process and its children get EPERM from statx(), as the sandboxes of older containers answer."""
+    load, jump_if_equal, give = 0x20, 0x15, 0x06  # of a classic BPF program: the word at 0 is the call's number
+    program = [(load, 0, 0, 0), (jump_if_equal, 0, 1, STATX), (give, 0, 0, 0x00050000 | 1), (give, 0, 0, 0x7FFF0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
+    filter_of_calls = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, set_filter = (38, 1, 0, 0, 0), (22, 2, filter_of_calls)
+    if libc.prctl(*no_new_privileges) != 0 or libc.prctl(*set_filter) != 0:
+        os._exit(126)
 
 
 class Files(SystemTest):
@@ -140,6 +156,53 @@ class TwoNames(Files):
             self.assertTrue(again.line["duplicate"], store)
 
 
+@unittest.skipUnless(STATX, "the number of statx() is known on x86-64 and ARM64 only")
+class WithoutStatx(Files):
+    """Where a sandbox forbids statx(), the files are compared by stat()."""
+
+    def setUp(self):
+        super().setUp()
+        probe = subprocess.run(["true"], preexec_fn=forbid_statx)
+        if probe.returncode != 0:
+            skip_loudly(self, "no filter of system calls is permitted here")
+
+    def sandboxed(self, *arguments):
+        done = subprocess.run(
+            [BIN, *arguments], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60,
+            preexec_fn=forbid_statx,
+        )  # fmt: skip
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def test_the_sandbox_forbids_it(self):
+        """Else the tests of this class show nothing."""
+        code = f"import ctypes, os; c = ctypes.CDLL(None, use_errno=True); r = c.syscall({STATX}, -100, b'/', 0, 0, 0)"
+        asked = subprocess.run(
+            [sys.executable, "-c", code + "; print(r, ctypes.get_errno())"], capture_output=True, text=True,
+            preexec_fn=forbid_statx,
+        )  # fmt: skip
+        self.assertEqual("-1 1\n", asked.stdout, asked.stderr)
+
+    def test_tasks_are_published_and_run(self):
+        published = self.sandboxed("publish", "t", "--id", "a")
+        self.assertEqual((0, ""), (published.code, published.err))
+        worked = self.sandboxed("work", "q", "-q", "--until-empty", "--", "true")
+        self.assertEqual((0, ""), (worked.code, worked.err))
+        self.assertEqual("completed", self.story("a")["state"])
+
+    def test_a_second_name_is_still_seen(self):
+        os.link(self.database, self.folder / "link.db")
+        refused = self.sandboxed("publish", "t", "--id", "a")
+        self.assertEqual(5, refused.code, refused.err)
+        self.assertIn("hard link", refused.err)
+
+    def test_a_deleted_file_is_still_seen(self):
+        worker = self.background("work", "q", "-q", "--", "true", preexec_fn=forbid_statx)
+        self.await_workers(1)
+        self.await_open(worker)
+        self.delete("-wal", "-shm")
+        self.ends_soon(worker, "was deleted, moved or replaced")
+
+
 class Deleted(Files):
     def test_files_beside_the_database_under_an_idle_worker(self):
         for suffixes in [["-shm"], ["-wal"], ["-wal", "-shm"], ["-wal", "-shm", "-lock", "-members"]]:
@@ -156,6 +219,32 @@ class Deleted(Files):
                 for task in tasks:
                     self.assertTrue(self.ok("publish", "t", "--id", task, "--json").line["duplicate"])
                 self.ok("audit")
+
+    def test_a_log_that_is_truncated_under_a_publisher_gives_no_receipt(self):
+        for size in [0, 20000]:
+            with self.subTest(size=size):
+                publisher = subprocess.Popen(
+                    [BIN, "publish", "--batch", "-", "--json"],
+                    cwd=self.folder, env=self.environment, text=True, bufsize=1,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                )  # fmt: skip
+                self.addCleanup(publisher.kill)
+                for n in range(4):
+                    print(json.dumps({"topic": "t", "id": f"{size}-{n}", "body": n}), file=publisher.stdin)
+                    self.assertFalse(json.loads(publisher.stdout.readline())["duplicate"])
+                os.truncate(f"{self.database}-wal", size)
+                late = json.dumps({"topic": "t", "id": f"{size}-late", "body": 1})
+                answered, said = publisher.communicate(late + "\n", timeout=60)
+                self.assertEqual(5, publisher.returncode, said)
+                self.assertNotIn("sequence", answered)
+                self.assertIn("once.db-wal was truncated", said)
+                self.delete("-wal", "-shm")
+                self.assertNotIn(f"{size}-late", self.in_log())
+
+    def test_a_database_that_is_emptied_under_a_worker_ends_it(self):
+        worker = self.idle_worker()
+        os.truncate(self.database, 0)
+        self.ends_soon(worker, "once.db was truncated")
 
     def test_files_beside_the_database_under_publishers(self):
         worker = self.idle_worker()

@@ -148,7 +148,7 @@ class ForeignStream:
         self.ok("queue", "add", "q", "--stream", "ORDERS", "--topic", "orders.*",
                 "--key", "{order.id}")
         self.publish('{"order":{"id":"a b"}}')
-        self.settle("sh", "-c", "exit 65")
+        self.settle("sh", "-c", "exit 65", exits=1)
         (dead,) = self.ok("dead", "list", "--json").lines
         self.assertEqual(("ORDERS:1", "a b", "orders.new"), (dead["id"], dead["key"], dead["topic"]))
         self.assertEqual("ORDERS:1", self.ok("inspect", "a b", "--json").line["id"])

@@ -36,7 +36,7 @@ class Publishers(SystemTest):
 
     def test_of_four_pipes_one_wins_each_id(self):
         rounds = 400
-        pipes = [self.start("publish", "--batch", "-", "-q", stdin=subprocess.PIPE) for _ in range(4)]
+        pipes = [self.start("publish", "--batch", "-", "--json", stdin=subprocess.PIPE) for _ in range(4)]
         answers = [[] for _ in pipes]
 
         def converse(number):

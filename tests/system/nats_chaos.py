@@ -104,7 +104,7 @@ class Chaos:
         return nats_cluster.until(answered, f"once {arguments} is answered", PATIENCE)[0]
 
     def start_worker(self):
-        words = ["worker", self.cluster.url(ZONE), "q", self.effects, "", "", "", "", CONCURRENCY, TASK_MS, 0, 0, ""]
+        words = ["worker", self.cluster.url(ZONE), "q", self.effects, "", "", "", "", CONCURRENCY, TASK_MS, 0, 0, "", 0]
         command = [os.environ["ONCE_CHILD"], "--child", *map(str, words)]
         return nats_cluster.start(command, self.folder / "workers.log")
 

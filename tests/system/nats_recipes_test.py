@@ -62,7 +62,7 @@ class R15_AnAgentKilledForItsMemory(Recipe):
     def test_once_holds_it_for_a_person(self):
         self.queue("--in-doubt", "hold")
         self.each(["a"])
-        self.settle(self.agent, "")
+        self.settle(self.agent, "", exits=1)
         self.assertEqual(1, len(self.read("effects").splitlines()))
         story = self.story("a")
         self.assertEqual("in_doubt", story["state"])
@@ -122,7 +122,7 @@ echo "$1$ONCE_ATTEMPT" >> effects
         self.each(["a"])
         first = self.worker("first", "--", self.agent, "", "b")
         family = self.pids("program", "escaped")
-        family.append(parent_of(family[0]))  # the guard
+        family.append(parent_of(family[0]))  # the supervisor
         second = self.worker("second", "--until-empty", "--", self.agent, "", "b")
         first.kill()
         self.gone(family)

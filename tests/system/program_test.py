@@ -36,7 +36,7 @@ class Output(SystemTest):
     def test_a_failure_that_talks_too_much_keeps_its_last_words(self):
         self.queue("--attempts", "1")
         self.each(["a"])
-        self.settle("sh", "-c", 'head -c 10485760 /dev/zero | tr "\\0" e >&2; echo last words >&2; exit 3')
+        self.settle("sh", "-c", 'head -c 10485760 /dev/zero | tr "\\0" e >&2; echo last words >&2; exit 3', exits=1)
         error = self.story("a")["attempts"][0]["error"]
         self.assertTrue(error.startswith("exit 3"), error[:80])
         self.assertTrue(error.endswith("last words"), error[-80:])
@@ -75,7 +75,7 @@ class Ending(SystemTest):
     def test_the_last_attempt_that_times_out_is_a_dead_letter(self):
         self.queue("--timeout", "100ms", "--attempts", "1")
         self.each(["a"])
-        self.settle("sleep", "1000")
+        self.settle("sleep", "1000", exits=1)
         story = self.story("a")
         self.assertEqual(("dead", ["timed_out"]), (story["state"], self.outcomes("a")))
         self.assertTrue(story["attempts"][0]["in_doubt"])

@@ -61,7 +61,8 @@ class Steps(SystemTest):
         first = self.worker("first", "--", program)
         (self.folder / "worker").write_text(str(first.pid))
         self.ends(first, -9)
-        self.drained("work", "q", "-q", "--until-empty", "--", program)
+        held = policy == "hold" and point.startswith(("in:", "done:"))
+        self.drained("work", "q", "-q", "--until-empty", "--", program, exits=1 if held else 0)
         return self.story(task)
 
     def effects(self, step):
@@ -72,7 +73,7 @@ class Steps(SystemTest):
             self.ok("doubt", "complete", task, "--step", step, "--result", '"by hand"')
         else:
             self.ok("doubt", "retry", task)
-        self.drained("work", "q", "-q", "--until-empty", "--", self.folder / "program")
+        self.drained("work", "q", "-q", "--until-empty", "--", self.folder / "program", exits=0)
 
     def check(self, policy, point):
         where, step = point.split(":")

@@ -43,7 +43,7 @@ class Killed(SystemTest):
         self.touch("go")
         self.first = self.worker("first", "--", self.program)
         self.family = self.pids(*FAMILY)
-        self.family.append(parent_of(self.family[0]))  # the guard
+        self.family.append(parent_of(self.family[0]))  # the supervisor
 
     def taken_over(self):
         self.assertFalse((self.folder / "overlap").exists(), "two attempts ran at once")

@@ -83,10 +83,4 @@ Result<ParsedDefinition> parse_kept(std::string_view json) {
   return parsed;
 }
 
-std::string definition_key(std::string_view name, std::uint32_t version) {
-  char digits[16];
-  std::snprintf(digits, sizeof digits, "@%010u", version);
-  return std::string(name) + digits;
-}
-
 }  // namespace once::encoding

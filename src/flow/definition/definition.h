@@ -34,7 +34,4 @@ Result<ParsedDefinition> parse_kept(std::string_view json);
 // members by their ids.
 std::string meaning_of(const core::FlowDefinition& definition);
 
-// "payment@0000000003": the newest version of a name comes last.
-std::string definition_key(std::string_view name, std::uint32_t version);
-
 }  // namespace once::encoding

@@ -152,7 +152,7 @@ class EventReader {
   void step() {
     body_.string("step", event_.step);
     body_.number("n", 0, event_.n);
-    outcome(core::step_outcome_from, event_.outcome);
+    outcome(event_.outcome);
     said(event_.outcome == core::StepOutcome::completed);
   }
 
@@ -173,7 +173,7 @@ class EventReader {
 
   void ended() {
     body_.number("round", 1, event_.n);
-    outcome(core::run_outcome_from, event_.run_outcome);
+    outcome(event_.run_outcome);
     said(event_.run_outcome == core::RunOutcome::completed);
     if (body_.find("step") != nullptr) body_.string("step", event_.step);
   }
@@ -190,11 +190,10 @@ class EventReader {
     if (!reader.misfit().empty()) body_.misfits("output_in");
   }
 
-  template <class Outcome>
-  void outcome(std::optional<Outcome> (*from)(std::string_view), Outcome& into) {
+  void outcome(FlowOutcome& into) {
     std::string name;
     body_.string("outcome", name);
-    if (const auto known = from(name))
+    if (const auto known = flow_outcome_from(name))
       into = *known;
     else
       body_.misfits("outcome");

@@ -4,18 +4,13 @@
 
 #include "codec/digest.h"
 #include "json/dot_path.h"
+#include "json/json_string.h"
 #include "json/kept_json.h"
 #include "json/object_text.h"
 #include "json/utf8.h"
 
 namespace once::encoding {
 namespace {
-
-std::string quoted(std::string_view text) {
-  std::string out;
-  append_canonical_string(text, out);
-  return out;
-}
 
 // What paths look into. Each value is read once.
 class Scope {
@@ -43,7 +38,7 @@ class Scope {
   std::optional<std::string> text_of(const FlowPath& where, const Unreached& unreached) const {
     switch (where.root) {
       case FlowPath::Root::input: return state_.input;
-      case FlowPath::Root::run: return quoted(state_.run);
+      case FlowPath::Root::run: return json_string(state_.run);
       case FlowPath::Root::steps: return output_of(where.step, unreached);
       case FlowPath::Root::errors: return error_of(where.step);
     }
@@ -63,7 +58,7 @@ class Scope {
     const auto counted = core::counted_fact(state_, step);
     if (counted.fact == nullptr || counted.fact->outcome == core::StepOutcome::completed)
       return std::nullopt;
-    return quoted(counted.fact->error);
+    return json_string(counted.fact->error);
   }
 
   const core::RunState& state_;

@@ -35,7 +35,7 @@ struct KindRule {
   std::string_view field;  // that makes a step one of these
   std::vector<std::string_view> not_with;
 };
-const std::vector<KindRule> kKinds{
+const std::vector<KindRule> kStepKinds{
     {FlowStep::Kind::task, "task", {}},
     {FlowStep::Kind::sleep, "sleep", {"queue", "input", "retry", "rate", "timeout"}},
     {FlowStep::Kind::signal, "signal", {"queue", "input", "retry", "rate"}},
@@ -362,12 +362,12 @@ class DefinitionReader {
 
   static void read_kind(ObjectFields& fields, FlowStep& step) {
     std::vector<std::string_view> given;
-    for (const KindRule& rule : kKinds)
+    for (const KindRule& rule : kStepKinds)
       if (fields.find(rule.field) != nullptr) given.push_back(rule.field);
     if (given.size() != 1)
       return fields.finding("a step is exactly one of task, sleep, signal, approval; this is " +
                             (given.empty() ? "none" : joined(given, " and ")));
-    const auto rule = std::find_if(kKinds.begin(), kKinds.end(),
+    const auto rule = std::find_if(kStepKinds.begin(), kStepKinds.end(),
                                    [&](const KindRule& known) { return known.field == given[0]; });
     step.kind = rule->kind;
     for (const std::string_view name : rule->not_with)

@@ -1,4 +1,4 @@
-// From JSON to the fields of a definition, each checked by itself; flow_graph.h looks at the steps
+// Reads the fields of a definition from JSON and checks each one alone. graph.h checks the steps
 // together.
 #pragma once
 

@@ -133,7 +133,7 @@ bool read(const Json& json, std::map<std::uint32_t, core::StepFact>& into) {
     read_string(reader, "e", fact.error);
     read_string(reader, "v", fact.value);
     fact.elsewhere = reader.find("x") != nullptr;
-    const auto known = core::step_outcome_from(outcome);
+    const auto known = flow_outcome_from(outcome);
     if (!reader.misfit().empty() || !known) return false;
     fact.outcome = *known;
     into.emplace(n, std::move(fact));
@@ -158,7 +158,7 @@ bool read(const Json& json, core::EndFact& into) {
   read_string(reader, "e", into.error);
   read_string(reader, "step", into.step);
   read_string(reader, "v", into.value);
-  const auto known = core::run_outcome_from(outcome);
+  const auto known = flow_outcome_from(outcome);
   if (!reader.misfit().empty() || !known) return false;
   into.outcome = *known;
   return true;

@@ -1,11 +1,13 @@
-// Workflows, as far as they are rules: what a run's facts are, how they add up, where its steps stand
-// and what is to be done next. Pure: JSON is text here, encoding reads it.
+// The rules of workflows, as pure functions. JSON is text here; flow/definition reads it.
 //
-// A run is a set of facts. Each is one log entry under an id of its own, so that of two who race for
-// one the log takes the first. fold() puts a fact into its place; in whatever order they come, and
-// however often, the state is the same. stand() says what the facts mean, plan() what an event is to
-// cause; both look at the facts alone, so an event that is handled again causes the same again, and
-// everything that is done for it can be done twice.
+//   fold()   puts the fact of an event into the run's state (fold.cpp)
+//   stand()  says the status of each step and of the run (plan.cpp)
+//   plan()   returns the actions that an event causes (plan.cpp)
+//
+// A run is a set of facts. Each fact is one log entry with a fixed id. If two writers race for a
+// fact, the log keeps the first one. fold() is commutative and idempotent, so the order of events
+// and repeated events do not change the state. stand() and plan() use only the facts. So an event
+// that is handled again causes the same actions again, and every action can be performed twice.
 #pragma once
 
 #include <compare>
@@ -27,11 +29,11 @@ namespace once::core {
 inline constexpr std::size_t kMostFlowSteps = 1000;
 
 struct FlowStep {
-  enum class Kind : std::uint8_t { task, sleep, signal, approval };
+  using Kind = StepKind;
   std::string id{};
   Kind kind = Kind::task;
   std::string topic{};                      // task
-  std::string queue{};                      // task; empty: the only one that takes the topic
+  std::string queue{};                      // task; empty: the only queue that takes the topic
   std::string signal{};                     // signal: its name
   std::string message{};                    // approval: what a person is asked
   std::vector<std::size_t> depends_on{};    // places in FlowDefinition::steps
@@ -39,14 +41,13 @@ struct FlowStep {
   std::vector<std::size_t> handles{};       // the steps whose failure it handles
   std::string input{};    // task: the mapping, canonical JSON; empty: the run's input as it is
   std::string skip_if{};  // the condition, canonical JSON; empty: never
-  std::optional<RetryPolicy> retry{};  // task, the workflow's default included; none: the queue's
+  std::optional<RetryPolicy> retry{};  // task; the step's or the workflow's, else the queue's
   Duration timeout{};                  // task: of an attempt; signal, approval: of the wait
   Duration sleep{};                    // sleep
   std::optional<RateLimit> rate{};     // task
 
   friend bool operator==(const FlowStep&, const FlowStep&) = default;
 };
-std::string_view to_string(FlowStep::Kind kind);
 
 struct FlowDefinition {
   std::string name{};
@@ -64,36 +65,32 @@ struct FlowDefinition {
   friend bool operator==(const FlowDefinition&, const FlowDefinition&) = default;
 };
 std::optional<std::size_t> index_of(const FlowDefinition& definition, std::string_view step);
-// Some step waits for a signal of that name. Others are not folded: anybody may send any.
+// Whether a step waits for a signal of that name. Other signals do not become facts.
 bool awaits(const FlowDefinition& definition, std::string_view signal);
 // The waits between the attempts of a task, at most 100: the last one repeats.
 std::vector<Duration> waits_of(const RetryPolicy& retry);
 
-enum class StepOutcome : std::uint8_t { completed, failed, cancelled, timed_out };
-enum class RunOutcome : std::uint8_t { completed, failed, cancelled, timed_out };
-std::string_view to_string(StepOutcome outcome);
-std::string_view to_string(RunOutcome outcome);
-std::optional<StepOutcome> step_outcome_from(std::string_view name);
-std::optional<RunOutcome> run_outcome_from(std::string_view name);
+using StepOutcome = FlowOutcome;
+using RunOutcome = FlowOutcome;
 
-// The record that holds an output which is too large for an event.
+// The address of the record that holds an output which is too large for an event.
 struct FlowPlace {
   std::string queue{};
-  std::string key{};  // empty: the record that the entry has for itself
+  std::string key{};  // empty: the entry's own record
   Sequence sequence{};
 
   friend bool operator==(const FlowPlace&, const FlowPlace&) = default;
 };
 
-// One log entry of a run. Which of the fields it has, its kind says.
+// One log entry of a run. Its kind says which of the fields it uses.
 struct FlowEvent {
   enum class Kind : std::uint8_t {
     started,     // version, key, value: the input
-    step,        // step, n, outcome, value or error: how it ended
+    step,        // step, n, outcome, value or error: how the step ended
     signal,      // signal, signal_id, by_name, value
     rate_retry,  // step, n: a start that its rate refused is tried again
     admit,       // n: starts that max_runs refused are tried again
-    timer,       // step or none, n: time is up. No fact: what comes of it is one
+    timer,       // step, or empty for the run; n: time is up. No fact itself; it causes one
     retried,     // n: the new round; voided
     ended,       // n: the round; run_outcome, value or error, step: whose failure it was
   };
@@ -101,14 +98,14 @@ struct FlowEvent {
   std::string run{};
   std::string workflow{};
   std::uint32_t version{};
-  std::optional<std::string> key{};  // none: an unprotected run
+  std::optional<std::string> key{};  // nullopt for an unprotected run
   std::string step{};
   std::uint32_t n{};  // the try of a step, from 1; zero: it got no task. Or the round, from 1
   StepOutcome outcome = StepOutcome::completed;
   RunOutcome run_outcome = RunOutcome::completed;
   std::string value{};                     // JSON
-  std::optional<FlowPlace> value_place{};  // the value is there, and to be fetched before fold()
-  bool elsewhere = false;  // the value was put away by the runner: it is not in the state
+  std::optional<FlowPlace> value_place{};  // where the value is; it is read before fold()
+  bool elsewhere = false;  // the value is large: it is a value of its own and not in the state
   std::string error{};
   std::string signal{};
   std::string signal_id{};
@@ -125,7 +122,7 @@ std::optional<FlowEvent::Kind> flow_event_from(std::string_view name);
 
 // "{run}.{step}": the step's task, and what the ids of its events begin with.
 std::string step_id(std::string_view run, std::string_view step);
-// The event's id in the log. What two may race for has one id.
+// The event's id in the log. Events that exclude each other have the same id.
 std::string event_id(const FlowEvent& event);
 
 // "$once.flow.{workflow}.{kind}"
@@ -177,7 +174,7 @@ struct FlowRound {
   friend bool operator==(const FlowRound&, const FlowRound&) = default;
 };
 
-// Facts and nothing else: what they mean is not kept.
+// The facts of a run, and nothing that follows from them. It is stored as the run's value.
 struct RunState {
   std::string run{};
   std::string workflow{};
@@ -198,16 +195,15 @@ std::uint32_t round_of(const RunState& state);  // the last one
 const EndFact* end_of(const RunState& state);   // of the last round; null: it goes on
 bool over_for_good(const RunState& state);      // it can be neither retried nor closed
 bool failed(const RunState& state);             // it is over, and may be retried
-bool called_off(const RunState& state);         // it is over, and what was under way was called off
+bool called_off(const RunState& state);         // it is over, and its active steps were cancelled
 
 struct CountedFact {
   std::uint32_t n{};
   const StepFact* fact{};  // null: there is none
 };
-// Of what is known of a step the one that matters: a completion, the first in the log; else the last
-// try.
+// The fact of a step that counts: the first completion in the log, else the last try.
 CountedFact last_fact(const RunState& state, std::string_view step);
-// The same, unless a retry of the run voided it: then the step runs again.
+// The same. If a retry of the run voided that fact, there is none, and the step runs again.
 CountedFact counted_fact(const RunState& state, std::string_view step);
 
 struct VoidedTry {
@@ -230,17 +226,17 @@ struct RunStanding {
   friend bool operator==(const RunStanding&, const RunStanding&) = default;
 };
 
-// What the core cannot read by itself. Pure: the same state, the same answer.
+// Evaluates skip_if, which is JSON. It must be pure: the same state gives the same answer.
 struct Judge {
   using Unreached = std::function<bool(std::string_view step)>;  // its output is missing, not null
   using Skips = std::function<bool(const FlowStep&, const Unreached&)>;
-  // Is asked once for a state, so that what many conditions look at is read once. The state must outlive
-  // the answer.
+  // Called once per state, so that outputs that several conditions use are read once. The state
+  // must outlive the result.
   std::function<Skips(const RunState&)> of{};
 };
 
-// What is to be done. Each can be done twice. `tries` makes a start that was refused another action
-// when it is tried again, so that the event which says so causes it.
+// Actions. Each can be performed twice. A start that the limits refused is tried again by a later
+// event. `tries` makes that start a different action, so that plan() returns it for that event.
 struct FlowTries {
   std::uint32_t admits{};
   std::uint32_t rate_retries{};
@@ -251,7 +247,7 @@ struct StartTask {  // append the step's task
   FlowTries tries{};
   auto operator<=>(const StartTask&) const = default;
 };
-struct RetryTask {  // have its dead task run again; one order per round
+struct RetryTask {  // order its dead task to run again; one order per round
   std::size_t step{};
   std::uint32_t round{};
   std::uint32_t n{};  // the try that failed
@@ -265,7 +261,7 @@ struct StartWait {  // arm its timer
   FlowTries tries{};
   auto operator<=>(const StartWait&) const = default;
 };
-struct EndStep {  // say how it ended
+struct EndStep {  // append how the step ended
   std::size_t step{};
   std::uint32_t n{};
   StepOutcome outcome = StepOutcome::completed;
@@ -279,50 +275,49 @@ struct ArmRunTimer {
   Duration after{};
   auto operator<=>(const ArmRunTimer&) const = default;
 };
-struct EndRun {  // say how it ended; the output of a completed one is the definition's mapping
+struct EndRun {  // append how the run ended; a completed run's output is the definition's mapping
   std::uint32_t round{};
   RunOutcome outcome = RunOutcome::completed;
   std::string step{};  // failed: whose failure nobody handled
   std::string error{};
   auto operator<=>(const EndRun&) const = default;
 };
-struct CallOff {  // nobody may begin the step's task, and who runs it is told to stop
+struct CallOff {  // the step's task must not start; if it runs, its handler is told to stop
   std::size_t step{};
   auto operator<=>(const CallOff&) const = default;
 };
-struct CallOffTimer {                 // nothing waits for it any more
-  std::optional<std::size_t> step{};  // none: the run's own
+struct CallOffTimer {                 // nothing waits for the timer any more
+  std::optional<std::size_t> step{};  // nullopt for the run's own timer
   std::uint32_t n{};
   auto operator<=>(const CallOffTimer&) const = default;
 };
-struct Finish {  // free its place among max_runs, and let the time of its key begin
+struct Finish {  // free the run's place among max_runs, and cancel events that nothing waits for
   std::uint32_t round{};
   auto operator<=>(const Finish&) const = default;
 };
-// In the order in which they are to be done.
+// In the order in which they are performed.
 using FlowAction = std::variant<StartTask, RetryTask, StartWait, EndStep, ArmRunTimer, EndRun,
                                 CallOff, CallOffTimer, Finish>;
 
-// Puts the event's fact into its place; false: it is there already, or the event is no fact.
-// Commutative and idempotent.
+// Adds the event's fact to the state. Returns false if the state has it already, or if the event is
+// no fact. Commutative and idempotent.
 bool fold(RunState& state, const FlowEvent& event);
-// The facts of the log up to there.
+// The facts up to that sequence of the log.
 RunState at(const RunState& state, Sequence upto);
 
 RunStanding stand(const FlowDefinition& definition, const RunState& state, const Judge& judge);
 
-// What the event, which is folded already, is to cause: what should have been done for these facts,
-// less what should have been done without this one.
+// The actions that the event causes; `state` contains it already. It is a difference: the actions
+// for all facts, without the actions for all facts but this one.
 std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& state,
                              const FlowEvent& event, const Judge& judge);
 
-// Why the task of a step whose try `n` failed never says how a later try ended; empty: it runs, may be
-// ordered to run again, or says so.
+// Why the task of a step whose try `n` failed will never report a later try. Empty if it may.
 std::string why_never_again(const Record& record, std::uint32_t n);
-// The number of the try that the record of a task that is over tells of.
+// The number of the try that the record of an ended task reports.
 std::uint32_t told_try(const Record& record);
 
-// An event of that run, which its kind's own fields are still to be put into; `n` may be the round.
+// An event of that run without the fields of its kind. `n` may be the round.
 FlowEvent event_in(const RunState& state, FlowEvent::Kind kind, std::uint32_t n,
                    std::string step = {});
 
@@ -334,9 +329,9 @@ FlowEvent event_of(const RunState& state, const EndRun& end);  // without its ou
 FlowEvent event_of(const FlowDefinition& definition, const RunState& state,
                    const CallOffTimer& timer);
 
-// What a retry of the run voids: the steps that failed and were not handled, each with its n; none,
-// when people had them completed since. Code::wrong_state: the run has not failed, or could only fail
-// again.
+// What a retry of the run voids: the steps that failed and were not handled, each with its n. It is
+// empty if people have completed these steps since. Code::wrong_state: the run has not failed, or
+// could only fail again.
 Result<std::map<std::string, std::uint32_t>> retry_of(const FlowDefinition& definition,
                                                       const RunState& state, const Judge& judge);
 

@@ -1,4 +1,4 @@
-// What a run's events are called, and how their facts add up.
+// fold(): puts the fact of an event into a run's state. Also the ids and topics of events.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -25,18 +25,14 @@ std::optional<Enum> value_in(const Names<Enum, N>& names, std::string_view text)
   return std::nullopt;
 }
 
-constexpr Names<FlowStep::Kind, 4> kKinds{{{FlowStep::Kind::task, "task"},
-                                           {FlowStep::Kind::sleep, "sleep"},
-                                           {FlowStep::Kind::signal, "signal"},
-                                           {FlowStep::Kind::approval, "approval"}}};
-constexpr Names<StepOutcome, 4> kStepOutcomes{{{StepOutcome::completed, "completed"},
-                                               {StepOutcome::failed, "failed"},
-                                               {StepOutcome::cancelled, "cancelled"},
-                                               {StepOutcome::timed_out, "timed_out"}}};
-constexpr Names<RunOutcome, 4> kRunOutcomes{{{RunOutcome::completed, "completed"},
-                                             {RunOutcome::failed, "failed"},
-                                             {RunOutcome::cancelled, "cancelled"},
-                                             {RunOutcome::timed_out, "timed_out"}}};
+constexpr Names<FlowStep::Kind, 4> kKindNames{{{FlowStep::Kind::task, "task"},
+                                               {FlowStep::Kind::sleep, "sleep"},
+                                               {FlowStep::Kind::signal, "signal"},
+                                               {FlowStep::Kind::approval, "approval"}}};
+constexpr Names<FlowOutcome, 4> kOutcomes{{{FlowOutcome::completed, "completed"},
+                                           {FlowOutcome::failed, "failed"},
+                                           {FlowOutcome::cancelled, "cancelled"},
+                                           {FlowOutcome::timed_out, "timed_out"}}};
 constexpr Names<FlowEvent::Kind, 8> kEvents{{{FlowEvent::Kind::started, "started"},
                                              {FlowEvent::Kind::step, "step"},
                                              {FlowEvent::Kind::signal, "signal"},
@@ -55,11 +51,12 @@ constexpr Names<StepStatus, 6> kStatuses{{{StepStatus::pending, "pending"},
                                           {StepStatus::failed, "failed"},
                                           {StepStatus::skipped, "skipped"},
                                           {StepStatus::unreached, "unreached"}}};
-constexpr Names<RunPhase, 5> kPhases{{{RunPhase::running, "running"},
+constexpr Names<RunPhase, 6> kPhases{{{RunPhase::running, "running"},
                                       {RunPhase::waiting, "waiting"},
                                       {RunPhase::completed, "completed"},
                                       {RunPhase::failed, "failed"},
-                                      {RunPhase::cancelled, "cancelled"}}};
+                                      {RunPhase::cancelled, "cancelled"},
+                                      {RunPhase::unreadable, "unreadable"}}};
 
 bool fold_start(RunState& state, const FlowEvent& event) {
   if (state.started) return false;
@@ -124,8 +121,8 @@ bool fold_step(RunState& state, const FlowEvent& event) {
   return state.steps[event.step].try_emplace(event.n, std::move(fact)).second;
 }
 
-// Of two facts of one step, whether the first goes before the second: an order, so that it does not
-// matter in which one they came.
+// Whether the first of two facts of one step counts before the second. This is a total order. So
+// the order in which the events arrive does not matter.
 bool goes_before(std::uint32_t n, const StepFact& fact, std::uint32_t other_n,
                  const StepFact& other) {
   const bool completed = fact.outcome == StepOutcome::completed;
@@ -135,17 +132,8 @@ bool goes_before(std::uint32_t n, const StepFact& fact, std::uint32_t other_n,
 
 }  // namespace
 
-std::string_view to_string(FlowStep::Kind kind) { return name_in(kKinds, kind); }
-std::string_view to_string(StepOutcome outcome) { return name_in(kStepOutcomes, outcome); }
-std::string_view to_string(RunOutcome outcome) { return name_in(kRunOutcomes, outcome); }
 std::string_view to_string(FlowEvent::Kind kind) { return name_in(kEvents, kind); }
 
-std::optional<StepOutcome> step_outcome_from(std::string_view name) {
-  return value_in(kStepOutcomes, name);
-}
-std::optional<RunOutcome> run_outcome_from(std::string_view name) {
-  return value_in(kRunOutcomes, name);
-}
 std::optional<FlowEvent::Kind> flow_event_from(std::string_view name) {
   return value_in(kEvents, name);
 }
@@ -282,6 +270,11 @@ std::optional<RetryPolicy::Backoff> backoff_from(std::string_view name) {
   return core::value_in(core::kBackoffs, name);
 }
 
+std::string_view to_string(StepKind kind) { return core::name_in(core::kKindNames, kind); }
+std::string_view to_string(FlowOutcome outcome) { return core::name_in(core::kOutcomes, outcome); }
+std::optional<FlowOutcome> flow_outcome_from(std::string_view name) {
+  return core::value_in(core::kOutcomes, name);
+}
 std::string_view to_string(StepStatus status) { return core::name_in(core::kStatuses, status); }
 std::string_view to_string(RunPhase phase) { return core::name_in(core::kPhases, phase); }
 std::optional<RunPhase> run_phase_from(std::string_view name) {

@@ -1,6 +1,6 @@
-// Where the steps of a run stand, and what an event is to cause.
+// stand() and plan(): the status of the steps of a run, and the actions that an event causes.
 //
-// A step, the first line that fits; steps in the order of the definition:
+// The status of a step is the first line that applies. Steps are judged in the definition's order:
 //
 //   a fact that counts                          completed -> completed, any other -> failed
 //   it handles failures, of a step that is
@@ -12,14 +12,14 @@
 //   skip_if holds                               skipped
 //   else                                        active
 //
-// A run: once its round ended, that is how. When no step is pending or active it is to end: failed, when
-// some step failed and the step that handles it did not complete, else completed. A failed step stops
-// only what depends on it, so that the end follows from the outcomes of the steps and not from which of
-// them came first.
+// If the round of a run has ended, that end is the run's status. If no step is pending or active,
+// the run must end. It fails if a step failed and the step that handles the failure did not
+// complete. Otherwise it completes. A failed step stops only the steps that depend on it. So the
+// end depends on the outcomes of the steps, and not on their order.
 //
-// No two facts bring about the same action each by itself: a step is decided by all that it depends on.
-// That is why what an event is to cause can be told as a difference, and nothing gets lost when two are
-// handled at once and one of the runners dies.
+// No action is caused by each of two facts alone, because a step depends on all of its predecessors
+// together. So plan() can compute a difference. If two runners handle two events at the same time
+// and one of them dies, no action is lost.
 #include <algorithm>
 #include <iterator>
 
@@ -37,7 +37,7 @@ bool open(StepStatus status) {
 
 bool is_wait(const FlowStep& step) { return step.kind != FlowStep::Kind::task; }
 
-// Zero: it waits without one.
+// Zero if the step waits without a timer.
 Duration timer_of(const FlowStep& step) {
   if (step.kind == FlowStep::Kind::task) return Duration{0};
   return step.kind == FlowStep::Kind::sleep ? step.sleep : step.timeout;
@@ -46,7 +46,7 @@ bool has_timer(const FlowStep& step) {
   return step.kind == FlowStep::Kind::sleep || timer_of(step) > Duration{0};
 }
 
-// The steps while nobody has said that the run is over.
+// The status of each step of a run that has not ended.
 class Standings {
  public:
   Standings(const FlowDefinition& definition, const RunState& state, const Judge& judge)
@@ -156,7 +156,7 @@ FlowAction start_of_task(std::size_t index, const FlowStep& step, const RunState
   return StartTask{.step = index, .tries = tries_of(step, state)};
 }
 
-// A wait that nothing ends yet, and that has no timer, needs nothing done.
+// A wait that has no timer, and whose signal has not arrived, needs no action.
 std::optional<FlowAction> start_of(std::size_t index, const FlowStep& step, std::uint32_t n,
                                    const RunState& state) {
   if (!is_wait(step)) return start_of_task(index, step, state);
@@ -174,7 +174,7 @@ std::optional<FlowAction> start_of(std::size_t index, const FlowStep& step, std:
   return StartWait{.step = index, .n = n, .after = timer_of(step), .tries = tries_of(step, state)};
 }
 
-// Its timer is still under way: something else ended the wait.
+// Whether the wait ended before its timer, so that the timer must be cancelled.
 bool outlived_by_its_timer(const FlowStep& step, const RunState& state) {
   if (step.kind == FlowStep::Kind::sleep || !has_timer(step)) return false;
   const auto counted = counted_fact(state, step.id);
@@ -192,7 +192,7 @@ EndRun end_of_all(const FlowDefinition& definition, const RunState& state,
   return end;
 }
 
-// All that should ever have been done for these facts, and is not done with by later ones. Sorted.
+// All actions that these facts ever required and that later facts did not make obsolete. Sorted.
 std::vector<FlowAction> wanted(const FlowDefinition& definition, const RunState& state,
                                const Judge& judge) {
   std::vector<FlowAction> actions;
@@ -218,8 +218,8 @@ void take_back(TryFact& last, std::uint32_t n) {
   if (last.n == n) --last.n;
 }
 
-// Of a step all facts go with the one that matters: an earlier one that wants the same would hide what
-// this one wants, and its own event is long done with.
+// Removes all facts of the event's step, not only the event's own. An earlier fact of the step may
+// require the same action and would hide it. The event of that fact was handled long ago.
 RunState without(RunState state, const FlowEvent& event) {
   switch (event.kind) {
     case FlowEvent::Kind::started: return {};
@@ -265,7 +265,7 @@ std::vector<FlowAction> when_time_is_up(const FlowDefinition& definition, const 
   if (!has_timer(step) || standings[*index].status != StepStatus::active ||
       standings[*index].n != event.n)
     return {};
-  // A signal that is there ends the step by its own event.
+  // If the signal has arrived, its own event ends the step.
   if (step.kind == FlowStep::Kind::signal && state.signals.contains(step.signal)) return {};
   EndStep end{.step = *index, .n = event.n, .tries = tries_of(step, state)};
   if (step.kind == FlowStep::Kind::sleep) {
@@ -277,8 +277,7 @@ std::vector<FlowAction> when_time_is_up(const FlowDefinition& definition, const 
   return {std::move(end)};
 }
 
-// Steps that were under way when the run was ended have not failed, though their tasks say in the end
-// that they were cancelled.
+// Steps that were active when the run ended have not failed. Their tasks later report "cancelled".
 RunState without_called_off(RunState state) {
   const Sequence ended = end_of(state)->sequence;
   for (auto& [step, facts] : state.steps)
@@ -295,7 +294,7 @@ std::vector<FlowAction> when_over(const FlowDefinition& definition, const RunSta
   std::vector<FlowAction> actions;
   if (definition.timeout > Duration{0} && round->second.ended->outcome != RunOutcome::timed_out)
     actions.emplace_back(CallOffTimer{.step = {}, .n = event.n});
-  if (event.n != round_of(state)) return actions;  // the run went on, or was closed
+  if (event.n != round_of(state)) return actions;  // the run was retried or closed since
   const Standings standings(definition, state, judge);
   for (std::size_t i = 0; i < definition.steps.size(); ++i) {
     if (standings[i].status != StepStatus::active) continue;
@@ -325,7 +324,8 @@ Error no_retry(const RunState& state, const std::string& why) {
               "run " + quoted(state.run) + " cannot be retried: " + why + "; nothing was changed"};
 }
 
-// Why a failed step would not run again, or would fail in the same way; empty: it may do better.
+// Why a retry of the failed step is useless: it would not run, or would fail in the same way. Empty
+// if a retry may help.
 std::string why_not_again(const RunState& state, const FlowStep& step) {
   const CountedFact failed = counted_fact(state, step.id);
   if (failed.fact->outcome == StepOutcome::cancelled)
@@ -397,7 +397,7 @@ std::vector<FlowAction> plan(const FlowDefinition& definition, const RunState& s
 }
 
 std::uint32_t told_try(const Record& record) {
-  // One that is cancelled never runs again, and may have ended in another way before.
+  // A cancelled task never runs again. It may have had another end before.
   return record.claims + (record.state == State::cancelled ? 1 : 0);
 }
 
@@ -467,7 +467,7 @@ Result<std::map<std::string, std::uint32_t>> retry_of(const FlowDefinition& defi
       return no_retry(state, why);
     voided[step.id] = standings[i].n;
   }
-  // A step that failed and was completed since needs no retry; what depends on it goes on.
+  // A failed step that was completed since needs no retry. The steps that depend on it continue.
   if (voided.empty() && end->step.empty())
     return no_retry(state, "no step failed, and what did stays as it is: " + end->error);
   return voided;

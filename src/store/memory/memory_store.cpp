@@ -1,9 +1,7 @@
 #include "store/memory/memory_store.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <random>
 
 #include "core/names.h"
 #include "store/memory/memory_zone.h"
@@ -22,19 +20,14 @@ using memory::QueueRows;
 constexpr std::chrono::milliseconds kClockLook{5};
 // Entries that one call of verify() looks at.
 constexpr std::size_t kVerified = 1'000;
+// Bytes of values after which a page of list() ends.
+constexpr std::size_t kPageBytes = 16 << 20;
 // Longer waits would overflow the deadline.
 constexpr Duration kLongestWait{std::chrono::hours{24 * 365}};
 
 Error no_queue(std::string_view name) {
   return {.code = Code::not_found,
           .message = "there is no queue " + std::string(name) + "; nothing was done: add it first"};
-}
-
-std::string random_uuid() {
-  std::random_device device;
-  std::array<std::uint8_t, 16> bytes{};
-  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(device());
-  return uuid_from(bytes);
 }
 
 std::uint64_t number(const std::string& handle) {
@@ -62,7 +55,7 @@ class MemoryMembership final : public Membership {
   Member number_;
 };
 
-class MemoryStore final : public Store {
+class MemoryStore final : public Store, private KeyValue {
  public:
   explicit MemoryStore(std::shared_ptr<Clock> clock)
       : zone_(std::make_shared<MemoryZone>(std::move(clock))) {}
@@ -119,12 +112,65 @@ class MemoryStore final : public Store {
     return answers;
   }
 
+  // --- Key-value ----------------------------------------------------------------------------
+
+  KeyValue& key_values() override { return *this; }
+
+  std::vector<Result<std::optional<Value>>> get(std::span<const Key> keys) override {
+    const std::lock_guard lock(zone_->mutex);
+    std::vector<Result<std::optional<Value>>> answers;
+    for (const Key& key : keys) answers.emplace_back(live(joined(key)));
+    return answers;
+  }
+
+  std::vector<Result<KeyWritten>> write(std::span<const KeyWrite> items) override {
+    const std::lock_guard lock(zone_->mutex);
+    std::vector<Result<KeyWritten>> answers;
+    for (const KeyWrite& item : items) answers.emplace_back(write_one(item));
+    return answers;
+  }
+
+  Result<bool> remove(const Key& key, Revision revision) override {
+    const std::lock_guard lock(zone_->mutex);
+    const auto found = zone_->values.find(joined(key));
+    if (found == zone_->values.end() || found->second.revision != revision) return false;
+    zone_->values.erase(found);
+    return true;
+  }
+
+  Result<KeyPage> list(const KeyList& query) override {
+    const std::lock_guard lock(zone_->mutex);
+    const std::string prefix = joined(query.prefix);
+    const auto end = zone_->values.lower_bound(prefix + kBehindKeys);
+    auto next = query.after.empty() ? zone_->values.lower_bound(prefix + kKeySeparator)
+                                    : zone_->values.upper_bound(query.after);
+    KeyPage page;
+    std::size_t size = 0;
+    for (; next != end; ++next) {
+      const Value& value = next->second;
+      if (value.expired(zone_->now()) || (query.lasting && value.lives)) continue;
+      if (page.values.size() >= query.limit || size > kPageBytes) {
+        page.next = joined(page.values.back().first);
+        break;
+      }
+      size += value.bytes.size();
+      page.values.emplace_back(split_key(next->first), value);
+    }
+    return page;
+  }
+
   // --- Feed ---------------------------------------------------------------------------------
 
-  Result<std::vector<Delivery>> fetch(const Fetch& request) override {
+  CommitResult commit(std::span<const Swap> records, const Fetch& request) override {
+    auto swapped = swap(records);
+    const Duration wait = records.empty() ? std::min(request.wait, kLongestWait) : Duration{0};
+    return {.swapped = std::move(swapped), .delivered = hand_over_within(wait, request)};
+  }
+
+  Result<std::vector<Delivery>> hand_over_within(Duration wait, const Fetch& request) {
     using std::chrono::steady_clock;
     std::unique_lock lock(zone_->mutex);
-    const auto deadline = steady_clock::now() + std::min(request.wait, kLongestWait);
+    const auto deadline = steady_clock::now() + wait;
     while (true) {
       QueueRows* rows = zone_->queue(request.queue);
       if (!rows) return no_queue(request.queue);
@@ -144,14 +190,6 @@ class MemoryStore final : public Store {
       zone_->change.wait_until(lock, request.stop, until,
                                [&, seen = zone_->changes] { return zone_->changes != seen; });
     }
-  }
-
-  bool turns() const override { return true; }
-  TurnResult turn(std::span<const Swap> items, const Fetch& request) override {
-    auto swapped = swap(items);
-    Fetch now = request;
-    now.wait = Duration{0};
-    return {.swapped = std::move(swapped), .delivered = fetch(now)};
   }
 
   Result<void> settle(std::span<const Settlement> items) override {
@@ -437,7 +475,12 @@ class MemoryStore final : public Store {
   Result<RetirePage> retire(Sequence after, std::size_t limit) override {
     const std::lock_guard lock(zone_->mutex);
     RetirePage page;
-    if (!after) retire_alone(page.retired);
+    if (!after) {
+      retire_alone(page.retired);
+      const StoreTime now = zone_->now();
+      page.retired.records += std::erase_if(
+          zone_->values, [&](const auto& value) { return value.second.expired(now); });
+    }
     auto it = zone_->log.upper_bound(after);
     for (std::size_t looked = 0; looked < limit && it != zone_->log.end(); ++looked) {
       page.next = it->first;
@@ -450,6 +493,28 @@ class MemoryStore final : public Store {
 
  private:
   // All of these with the zone's mutex held.
+
+  std::optional<Value> live(const std::string& key) const {
+    const auto found = zone_->values.find(key);
+    if (found == zone_->values.end() || found->second.expired(zone_->now())) return std::nullopt;
+    return found->second;
+  }
+
+  KeyWritten write_one(const KeyWrite& item) {
+    const std::string key = joined(item.key);
+    const auto current = live(key);
+    const auto there = zone_->values.find(key);
+    const bool same = item.expected
+                          ? there != zone_->values.end() && there->second.revision == item.expected
+                          : !current;
+    if (!same) return {.current = current};
+    Value& value = zone_->values[key];
+    value = {.bytes = item.bytes,
+             .revision = {++zone_->last_revision.value},
+             .stamp = zone_->now(),
+             .lives = item.lives};
+    return {.written = true, .revision = value.revision};
+  }
 
   Appended append_one(const Append& item) {
     const auto [known, is_new] =

@@ -101,8 +101,9 @@ class MemoryZone {
   std::map<Sequence, LogRow> log{};
   std::map<std::string, Sequence, std::less<>> ids{};
   std::map<std::string, QueueRows, std::less<>> queues{};
-  std::map<Member, Present> workers{};  // those that are here
-  core::Sequences forgotten{};          // whose ids retention took
+  std::map<Member, Present> workers{};                 // those that are here
+  core::Sequences forgotten{};                         // whose ids retention took
+  std::map<std::string, Value, std::less<>> values{};  // by joined() key
 };
 
 }  // namespace once::store::memory

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "core/names.h"
-#include "store/nats/jetstream_client.h"
+#include "store/nats/client/jetstream_client.h"
 #include "store/nats/streams.h"
 #include "store/nats/subjects.h"
 
@@ -15,28 +15,27 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr int kNoStream = 10059;
 constexpr const char* kConsumer = "bench";
 
 // Not below a zone's own names: no zone can be called so that they meet.
-struct Place {
+struct BarePlace {
   std::string stream{};
   std::string root{};  // of its subjects
 };
-Place log_of(const std::string& zone) {
+BarePlace log_of(const std::string& zone) {
   return {.stream = "ONCEBARE_" + zone + "_LOG", .root = "once-bare." + zone + ".log."};
 }
-Place ledger_of(const std::string& zone) {
+BarePlace ledger_of(const std::string& zone) {
   return {.stream = "ONCEBARE_" + zone + "_LEDGER", .root = "once-bare." + zone + ".ledger."};
 }
 
-std::string config_of(const Place& place, const char* per_subject) {
-  return R"({"subjects":[)" + quoted(place.root + ">") +
+std::string config_of(const BarePlace& place, const char* per_subject) {
+  return R"({"subjects":[)" + json_string(place.root + ">") +
          R"(],"storage":"file","retention":"limits","allow_direct":true,"max_msgs_per_subject":)" +
          per_subject + "}";
 }
 
-class BareJetStream final : public Yardstick {
+class BareJetStream final : public BareStoreBaseline {
  public:
   BareJetStream(std::unique_ptr<RequestMux> exchange, const NatsOptions& options)
       : exchange_(std::move(exchange)),
@@ -123,7 +122,7 @@ class BareJetStream final : public Yardstick {
   Result<std::vector<Message>> fetch(std::size_t count) {
     const auto bell = std::make_shared<Bell>();
     const auto deadline = steady_clock::now() + jet_.patience();
-    const auto slot = exchange_->pull(
+    const auto slot = exchange_->pulls().pull(
         {.subject = "$JS.API.CONSUMER.MSG.NEXT." + log_.stream + "." + kConsumer,
          .data = "{\"batch\":" + std::to_string(count) +
                  ",\"expires\":" + std::to_string(jet_.patience().count()) + "000000}"},
@@ -132,10 +131,10 @@ class BareJetStream final : public Yardstick {
     bool ended = !slot;
     while (!ended && steady_clock::now() < deadline) {
       const std::uint64_t seen = bell->rings();
-      ended = exchange_->take(*slot, messages);
+      ended = exchange_->pulls().take(*slot, messages);
       if (!ended) bell->wait_until(seen, deadline, {});
     }
-    if (slot) exchange_->attend(*slot, nullptr);
+    if (slot) exchange_->pulls().attend(*slot, nullptr);
     if (messages.size() < count)
       return Error{.code = Code::store_unavailable,
                    .message = "the NATS server delivered " + std::to_string(messages.size()) +
@@ -147,8 +146,8 @@ class BareJetStream final : public Yardstick {
   std::unique_ptr<RequestMux> exchange_;
   JetStreamClient jet_;
   const Subjects zone_;
-  const Place log_;
-  const Place ledger_;
+  const BarePlace log_;
+  const BarePlace ledger_;
   bool found_zone_ = true;  // until it is known that it was not
   std::uint64_t worked_ = 0;
   const std::string record_ = std::string(120, 'r');  // about the size of Once's
@@ -159,7 +158,7 @@ class BareJetStream final : public Yardstick {
 
 namespace once::store {
 
-Result<std::unique_ptr<Yardstick>> open_bare_jetstream(const NatsOptions& options) {
+Result<std::unique_ptr<BareStoreBaseline>> open_bare_jetstream(const NatsOptions& options) {
   using namespace nats;
   if (auto ok = core::check_name(options.zone, "zone"); !ok) return ok.error();
   auto exchange = RequestMux::open({.servers = options.servers, .login = options.login});
@@ -169,7 +168,7 @@ Result<std::unique_ptr<Yardstick>> open_bare_jetstream(const NatsOptions& option
     static_cast<void>(made->clear(false));
     return ready.error();
   }
-  return std::unique_ptr<Yardstick>(std::move(made));
+  return std::unique_ptr<BareStoreBaseline>(std::move(made));
 }
 
 }  // namespace once::store

@@ -1,7 +1,7 @@
-// Whether many writes go together, as an atomic batch, or one by one. A batch is one fsync, which is
-// ten times faster on a server that syncs each write and half as fast on one that does not; which it
-// is, the server does not tell. So both are timed, and the slower one is tried again now and then: of
-// single writes, first a few.
+// Decides whether many writes go as one atomic batch or one by one. A batch is one fsync. That is
+// ten times faster on a server that syncs each write, and half as fast on a server that does not.
+// The server does not say which kind it is. So this class times both ways, and tries the slower one
+// again at times. It tries single writes with a few items first. Any thread may call it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace once::store::nats {
 
 class BatchChoice {
  public:
-  // How many of them are to go one by one; the others go together. Any thread.
+  // Returns how many of the items go one by one. The others go in batches.
   std::size_t singly(std::size_t items);
   void took(bool together, std::size_t items, std::chrono::nanoseconds time);
 

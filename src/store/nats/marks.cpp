@@ -13,7 +13,7 @@ namespace {
 using encoding::Json;
 
 constexpr int kLooks = 25;
-constexpr std::chrono::milliseconds kBetweenLooks{200};
+constexpr std::chrono::milliseconds kBetweenMarkLooks{200};
 
 std::uint64_t state_number(const Json& info, std::string_view member) {
   const Json* state = info.member("state");
@@ -41,11 +41,11 @@ std::string text_of_marks(const Sight& sight) {
   for (std::size_t i = 0; i < sight.plans.size(); ++i) {
     const Json& info = sight.infos[i].json;
     const Json* state = info.member("state");
-    text += (i > 0 ? "," : "") + quoted(sight.plans[i].name) +
-            ":{\"created\":" + quoted(text_of(info, "created")) +
+    text += (i > 0 ? "," : "") + json_string(sight.plans[i].name) +
+            ":{\"created\":" + json_string(text_of(info, "created")) +
             ",\"first\":" + std::to_string(state_number(info, "first_seq")) +
             ",\"last\":" + std::to_string(state_number(info, "last_seq")) +
-            ",\"last_at\":" + quoted(state ? text_of(*state, "last_ts") : std::string()) + "}";
+            ",\"last_at\":" + json_string(state ? text_of(*state, "last_ts") : std::string()) + "}";
   }
   return text + "}";
 }
@@ -96,6 +96,34 @@ Result<std::optional<Trouble>> check_log_identity(const JetStreamClient& jet,
   return std::optional(emptied(subjects, subjects.log_stream(), "is the log of another zone"));
 }
 
+bool made_when_marked(const Sight& sight, const Marks& marks, const std::string& stream) {
+  const auto mark = marks.streams.find(stream);
+  for (std::size_t i = 0; i < sight.plans.size(); ++i)
+    if (sight.plans[i].name == stream && mark != marks.streams.end())
+      return time_from(text_of(sight.infos[i].json, "created")) == time_from(mark->second.created);
+  return true;
+}
+
+// Marks from before the first task name no message of the log, so its time of creation decides. A
+// restored log has messages that are older than the log itself. A restore of all streams replaces the
+// meta bucket too.
+Result<std::optional<Trouble>> check_log_made_anew(const JetStreamClient& jet,
+                                                   const Subjects& subjects, const Sight& sight,
+                                                   const Marks& marks, const Json& info) {
+  if (made_when_marked(sight, marks, subjects.log_stream()) ||
+      !made_when_marked(sight, marks, subjects.meta_stream()))
+    return std::optional<Trouble>{};
+  const std::uint64_t first = state_number(info, "first_seq");
+  if (first > 0 && first <= state_number(info, "last_seq")) {
+    const auto kept = jet.get(subjects.log_stream(), first);
+    if (!kept) return kept.error();
+    const auto created = time_from(text_of(info, "created"));
+    if (!*kept || !created || (*kept)->time < *created) return std::optional<Trouble>{};
+  }
+  return std::optional(
+      emptied(subjects, subjects.log_stream(), "was deleted and made anew: its tasks are gone"));
+}
+
 }  // namespace
 
 std::string_view harm_of_loss(const Subjects& subjects, const std::string& stream) {
@@ -110,6 +138,9 @@ std::string_view harm_of_loss(const Subjects& subjects, const std::string& strea
     return "Duplicates are counted anew, and workers may get the number of another worker.";
   if (stream == subjects.old_stream())
     return "Ids whose bodies were retired are not found by their number any more.";
+  if (stream == subjects.kv_stream())
+    return "Which runs of workflows there are is not known any more, so they would be started "
+           "again.";
   return "Large results of tasks are lost.";
 }
 
@@ -119,10 +150,10 @@ Result<bool> still_lacks(const JetStreamClient& jet, const Plan& plan, const Jso
   const Json* replicas = cluster ? cluster->member("replicas") : nullptr;
   if (!replicas || replicas->kind() != Json::Kind::array || replicas->items().empty()) return true;
   const std::string seals =
-      plan.seal.empty() ? "" : R"({"subjects_filter":)" + quoted(plan.seal + "*") + "}";
+      plan.seal.empty() ? "" : R"({"subjects_filter":)" + json_string(plan.seal + "*") + "}";
   bool there = true;
   for (int look = 0; look < kLooks; ++look) {
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenMarkLooks);
     const auto info = jet.stream_info(plan.name, seals);
     if (!info) return info.error();
     there = info->has_value();
@@ -134,8 +165,8 @@ Result<bool> still_lacks(const JetStreamClient& jet, const Plan& plan, const Jso
                .retryable = true};
 }
 
-Error ledger_emptied(const Subjects& subjects) {
-  return emptied(subjects, subjects.ledger_stream(), kPurged).error;
+Error stream_emptied(const Subjects& subjects, const std::string& stream) {
+  return emptied(subjects, stream, kPurged).error;
 }
 
 Result<Marks> marks_from(const Result<std::optional<StreamMessage>>& kept) {
@@ -220,6 +251,9 @@ Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Sub
       auto trouble = check(jet, subjects, info, mark->second);
       if (!trouble || *trouble) return trouble;
     }
+    if (mark->second.last > 0) continue;
+    auto trouble = check_log_made_anew(jet, subjects, sight, marks, info);
+    if (!trouble || *trouble) return trouble;
   }
   return std::optional<Trouble>{};
 }

@@ -6,7 +6,7 @@
 //           and the log's first number. It is written after the seals.
 //
 // The log has no seal, because the seal would take the first task's number. Retention notes every
-// number that it removes from the log (see past.cpp). So the number before the log's first message
+// number that it removes from the log (see past_totals.h). So the number before the log's first message
 // was either noted, or somebody else removed the message.
 #pragma once
 
@@ -53,7 +53,7 @@ Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Sub
 // not have caught up, so a stream with replicas is looked at again for some seconds.
 Result<bool> still_lacks(const JetStreamClient& jet, const Plan& plan, const encoding::Json& first,
                          const std::function<bool(const encoding::Json&)>& lacks);
-// The error for a ledger without its seal.
-Error ledger_emptied(const Subjects& subjects);
+// The error for a stream without its seal.
+Error stream_emptied(const Subjects& subjects, const std::string& stream);
 
 }  // namespace once::store::nats

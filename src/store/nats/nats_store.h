@@ -1,5 +1,6 @@
-// The store for fleets on many machines: a zone on a JetStream account of nats-server 2.12 or newer.
-// subjects.h says where its things lie.
+// The store for many machines: a zone on a JetStream account of nats-server 2.12 or newer.
+// subjects.h lists its streams and subjects. nats_store.cpp shows the parts and which part uses
+// which.
 #pragma once
 
 #include <memory>
@@ -15,12 +16,12 @@ struct NatsOptions {
   std::vector<std::string> servers{};  // "nats://host:port", or all "tls://..."
   NatsLogin login{};
   std::string zone = "main";
-  Duration patience{5'000};     // how long an answer is waited for before it counts as lost
-  bool create = true;           // false: a missing zone is not_found
-  bool as_it_is = false;        // see OpenOptions
-  Duration look_every{30'000};  // whether the zone is still what was opened
+  Duration patience{5'000};     // how long a request waits; then its answer counts as lost
+  bool create = true;           // if false, a missing zone is not_found
+  bool allow_unsafe = false;    // see OpenOptions
+  Duration look_every{30'000};  // how often the Watch checks the zone
   std::function<void(std::string_view)> log{};  // see OpenOptions
-  std::shared_ptr<Clock> clock{};  // none: the server's; shared with the caller that moves it
+  std::shared_ptr<Clock> clock{};  // null: the server's; shared with the caller that moves it
 };
 
 Result<std::unique_ptr<Store>> open_nats(const NatsOptions& options);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -16,9 +15,9 @@ namespace {
 using encoding::Json;
 
 constexpr std::string_view kSchema = "1";
-constexpr int kRounds = 20;  // of making and looking: others may make it at the same time
-constexpr int kSure = 5;     // so often it is looked for what is missing of a zone
-constexpr std::chrono::milliseconds kBetweenRounds{100};
+constexpr int kStreamRounds = 20;  // of making and looking: others may make it at the same time
+constexpr int kSure = 5;           // so often it is looked for what is missing of a zone
+constexpr std::chrono::milliseconds kBetweenStreamRounds{100};
 
 constexpr int kClearing = 40;  // so often a server is asked again that cannot make a stream's files
 constexpr std::chrono::milliseconds kBetweenClearings{50};
@@ -26,13 +25,12 @@ constexpr std::chrono::milliseconds kBetweenClearings{50};
 constexpr int kNoPeers = 10005;
 constexpr int kNoFiles = 10049;
 constexpr int kNameInUse = 10058;
-constexpr int kNoStream = 10059;
 constexpr int kNoReplicas = 10074;
 
 // Nothing may go by itself: no age, nothing is discarded to make room. A limit that refuses what is
 // new is the operator's to set; counters have none, for the server does not refuse new ones.
 std::string config_of(const std::string& subjects, const std::string& more) {
-  return R"({"subjects":[)" + quoted(subjects) +
+  return R"({"subjects":[)" + json_string(subjects) +
          R"(],"storage":"file","max_age":0,"allow_direct":true,)" +
          R"("sealed":false,"deny_delete":false,"deny_purge":false,"no_ack":false,)" + more + "}";
 }
@@ -87,6 +85,14 @@ Plan copy_plan(const Subjects& subjects) {
 
 }  // namespace
 
+Plan kv_plan(const Subjects& subjects) {
+  return {subjects.kv_stream(),
+          config_of(subjects.kv_root() + ">",
+                    R"("discard":"new","retention":"limits","max_msgs_per_subject":1,)"
+                    R"("discard_new_per_subject":false)"),
+          subjects.kv_root() + "seal."};
+}
+
 std::string_view harm_of(std::string_view field) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kHarms{{
       {"max_age", "what is older is dropped: waiting tasks are lost and old ids may run again"},
@@ -111,9 +117,7 @@ std::string_view harm_of(std::string_view field) {
   return "tasks could be lost or repeated";
 }
 
-namespace {
-
-Error edited(const std::string& stream, const Difference& difference) {
+Error stream_edited(const std::string& stream, const Difference& difference) {
   return {.code = Code::store_unusable,
           .message =
               "the stream " + stream + " has " + difference.field + " " + difference.found +
@@ -121,9 +125,11 @@ Error edited(const std::string& stream, const Difference& difference) {
               "; nothing new is begun until it is set back (nats stream edit " + stream + ")"};
 }
 
+namespace {
+
 std::optional<Error> verify(const Plan& plan, const Json& info) {
   const auto edits = edits_of({plan, info});
-  return edits.empty() ? std::nullopt : std::optional(edited(plan.name, edits.front()));
+  return edits.empty() ? std::nullopt : std::optional(stream_edited(plan.name, edits.front()));
 }
 
 Error lost(const std::string& zone, const std::string& what) {
@@ -140,13 +146,6 @@ Error missing_stream(const std::string& zone, const std::string& stream) {
       zone, "its stream " + stream + " is gone: somebody deleted it, or the server lost its data");
 }
 
-std::string random_uuid() {
-  std::random_device device;
-  std::array<std::uint8_t, 16> bytes{};
-  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(device());
-  return uuid_from(bytes);
-}
-
 using Infos = std::vector<JetStreamClient::Response>;
 
 // With the seals that the streams hold.
@@ -154,9 +153,9 @@ Result<Infos> look_at(const JetStreamClient& jet, const std::vector<Plan>& plans
   std::vector<Outgoing> questions;
   for (const Plan& plan : plans)
     questions.push_back({.subject = "$JS.API.STREAM.INFO." + plan.name,
-                         .data = plan.seal.empty()
-                                     ? std::string()
-                                     : R"({"subjects_filter":)" + quoted(plan.seal + "*") + "}"});
+                         .data = plan.seal.empty() ? std::string()
+                                                   : R"({"subjects_filter":)" +
+                                                         json_string(plan.seal + "*") + "}"});
   auto responses = jet.call(questions);
   Infos infos;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -188,6 +187,12 @@ Result<Card> read_card(const JetStreamClient& jet, const Subjects& subjects) {
   auto marks = marks_from(kept[1]);
   if (!marks) return marks.error();
   return Card{.uuid = (*zone)->data, .marks = std::move(*marks)};
+}
+
+std::optional<Error> other_uuid(const Subjects& subjects, const Card& card,
+                                const std::string& uuid) {
+  if (card.uuid == uuid) return std::nullopt;
+  return lost(subjects.zone, "its UUID was " + uuid + " and is " + card.uuid.value_or("gone"));
 }
 
 void note_last(const std::vector<Plan>& plans, const Infos& infos, Identity& identity) {
@@ -225,7 +230,7 @@ std::vector<Result<JetStreamClient::Response>> create(const JetStreamClient& jet
   std::vector<Outgoing> questions;
   for (const Plan& plan : plans)
     questions.push_back({.subject = "$JS.API.STREAM.CREATE." + plan.name,
-                         .data = R"({"name":)" + quoted(plan.name) + R"(,"num_replicas":)" +
+                         .data = R"({"name":)" + json_string(plan.name) + R"(,"num_replicas":)" +
                                  replicas + "," + plan.config.substr(1)});
   auto responses = jet.call(questions);
   for (int again = 0; again < kClearing; ++again) {
@@ -283,12 +288,15 @@ Result<std::vector<StreamLook>> look_at_streams(const JetStreamClient& jet,
   auto plans = plans_of(subjects);
   auto infos = look_at(jet, plans);
   if (!infos) return infos.error();
-  // Who has no queue on a stream of others' need not be permitted to see this one.
-  if (auto copies = look_at(jet, {copy_plan(subjects)})) {
-    plans.push_back(copy_plan(subjects));
-    infos->push_back(std::move(copies->front()));
-  } else if (copies.error().retryable) {
-    return copies.error();
+  // Who has no queue on a stream of others', or no workflow, need not be permitted to see these.
+  for (const Plan& plan : {copy_plan(subjects), kv_plan(subjects)}) {
+    auto info = look_at(jet, {plan});
+    if (info) {
+      plans.push_back(plan);
+      infos->push_back(std::move(info->front()));
+    } else if (info.error().retryable) {
+      return info.error();
+    }
   }
   std::vector<StreamLook> streams;
   for (std::size_t i = 0; i < plans.size(); ++i)
@@ -302,23 +310,22 @@ namespace {
 // All streams are there. nullopt: look again.
 Result<std::optional<Identity>> enter(const JetStreamClient& jet, const Subjects& subjects,
                                       const std::vector<Plan>& plans, const Infos& infos,
-                                      const Card& card, bool as_it_is, int round) {
+                                      const Card& card, bool allow_unsafe, int round) {
   const auto look_again = [] {
-    std::this_thread::sleep_for(kBetweenRounds);
+    std::this_thread::sleep_for(kBetweenStreamRounds);
     return std::optional<Identity>{};
   };
   std::optional<Trouble> trouble;
   for (std::size_t i = 0; i < plans.size() && !trouble; ++i)
     if (auto edit = verify(plans[i], infos[i].json)) trouble = {.error = *edit, .ours = true};
-  if (trouble && !as_it_is) return trouble->error;
+  if (trouble && !allow_unsafe) return trouble->error;
   if (!card.uuid) {
     // The UUID is the first message of a zone. Other messages without it mean that it was removed.
     if (std::any_of(infos.begin(), infos.end(), holds_messages)) {
       if (round < kSure) return look_again();
       return lost(subjects.zone, "the stream " + subjects.meta_stream() +
                                      " does not hold the zone's UUID: somebody purged it, or made "
-                                     "it anew. " +
-                                     std::string(harm_of_loss(subjects, subjects.meta_stream())));
+                                     "it anew");
     }
     Headers headers = expecting(0);
     headers.emplace_back("Once-Schema", kSchema);
@@ -335,7 +342,7 @@ Result<std::optional<Identity>> enter(const JetStreamClient& jet, const Subjects
   auto loss = check_marks(jet, subjects, sight, card.marks, identity);
   if (!loss) return loss.error();
   if (*loss && round < kSure) return look_again();  // a leader that is new may lag
-  if (*loss && !as_it_is) return (*loss)->error;
+  if (*loss && !allow_unsafe) return (*loss)->error;
   identity.trouble = *loss ? *loss : trouble;
   return std::optional(std::move(identity));
 }
@@ -343,9 +350,9 @@ Result<std::optional<Identity>> enter(const JetStreamClient& jet, const Subjects
 }  // namespace
 
 Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjects, bool create,
-                              bool as_it_is) {
+                              bool allow_unsafe) {
   const auto plans = plans_of(subjects);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kStreamRounds; ++round) {
     const auto infos = look_at(jet, plans);
     if (!infos) return infos.error();
     const auto missing = std::find_if(infos->begin(), infos->end(),
@@ -354,7 +361,7 @@ Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjec
     auto card = meta ? read_card(jet, subjects) : Result<Card>(Card{});
     if (!card) return card.error();
     if (missing == infos->end()) {
-      auto entered = enter(jet, subjects, plans, *infos, *card, as_it_is, round);
+      auto entered = enter(jet, subjects, plans, *infos, *card, allow_unsafe, round);
       if (!entered) return entered.error();
       if (*entered) return std::move(**entered);
       continue;
@@ -367,18 +374,19 @@ Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjec
           return info.error == 0 && holds_messages(info);
         });
     if (was_there && round < kSure) {
-      std::this_thread::sleep_for(kBetweenRounds);
+      std::this_thread::sleep_for(kBetweenStreamRounds);
       continue;
     }
     if (was_there) return missing_stream(subjects.zone, name);
     if (!create)
       return Error{
           .code = Code::not_found,
-          .message = "there is no zone " + subjects.zone + " on this NATS server: the stream " +
-                     name +
+          .message = "there is no zone " + subjects.zone + " on the NATS server at " + jet.where() +
+                     ": the stream " + name +
                      " is missing; nothing was made. If there was one, the server has lost "
-                     "its data: bring the data back. To make a new zone, add a queue "
-                     "(once queue add) or a workflow (once flow add)"};
+                     "its data: bring the data back",
+          .reason = Reason::no_zone,
+          .facts = {{"zone", subjects.zone}}};
     std::vector<Plan> open;
     for (std::size_t i = 0; i < plans.size(); ++i)
       if ((*infos)[i].error == kNoStream) open.push_back(plans[i]);
@@ -407,7 +415,7 @@ Result<bool> ledger_is_sealed(const JetStreamClient& jet, const Subjects& subjec
                               const std::string& uuid) {
   const Plan plan{.name = subjects.ledger_stream(), .seal = subjects.ledger_seal()};
   const auto info =
-      jet.stream_info(plan.name, R"({"subjects_filter":)" + quoted(plan.seal + uuid) + "}");
+      jet.stream_info(plan.name, R"({"subjects_filter":)" + json_string(plan.seal + uuid) + "}");
   if (!info) return info.error();
   if (!*info)  // a cluster that chooses leaders may not know its own streams; the watch finds out
     return Error{.code = Code::store_unavailable,
@@ -423,6 +431,43 @@ Result<bool> ledger_is_sealed(const JetStreamClient& jet, const Subjects& subjec
   if (!still) return still.error();
   return !*still;
 }
+
+Result<void> check_uuid(const JetStreamClient& jet, const Subjects& subjects,
+                        const std::string& uuid) {
+  const auto card = read_card(jet, subjects);
+  if (!card) return card.error();
+  if (auto changed = other_uuid(subjects, *card, uuid)) return std::move(*changed);
+  return {};
+}
+
+namespace {
+
+// The stream of values has a mark of its own, and only the processes that use it may look at it.
+Result<std::optional<Trouble>> examine_values(const JetStreamClient& jet, const Subjects& subjects,
+                                              Identity& known) {
+  const std::string name = subjects.kv_stream();
+  if (!known.created.contains(name)) return std::optional<Trouble>{};
+  const std::vector<Plan> plan{kv_plan(subjects)};
+  const auto infos = look_at(jet, plan);
+  if (!infos) return infos.error();
+  const auto trouble = [](Error error, bool emptied) {
+    return std::optional(
+        Trouble{.error = std::move(error), .ours = true, .emptied = emptied, .values = emptied});
+  };
+  if (infos->front().error == kNoStream) return trouble(missing_stream(subjects.zone, name), true);
+  if (text_of(infos->front().json, "created") != known.created.at(name))
+    return trouble(lost(subjects.zone, "its stream " + name + " was deleted and made anew"), true);
+  const Marks marks{.streams = {{name, Mark{}}}};
+  auto loss = check_marks(jet, subjects, {plan, *infos}, marks, known);
+  if (!loss) return loss;
+  if (*loss) return trouble((*loss)->error, true);
+  note_last(plan, *infos, known);
+  if (auto edit = verify(plan.front(), infos->front().json))
+    return trouble(std::move(*edit), false);
+  return std::optional<Trouble>{};
+}
+
+}  // namespace
 
 Result<std::optional<Trouble>> examine(const JetStreamClient& jet, const Subjects& subjects,
                                        Identity& known, Duration marks_live) {
@@ -443,10 +488,8 @@ Result<std::optional<Trouble>> examine(const JetStreamClient& jet, const Subject
   }
   const auto card = read_card(jet, subjects);
   if (!card) return card.error();
-  if (!card->uuid || *card->uuid != known.uuid)
-    return std::optional(
-        Trouble{.error = lost(subjects.zone, "its UUID was " + known.uuid + " and is " +
-                                                 card->uuid.value_or("gone"))});
+  if (auto changed = other_uuid(subjects, *card, known.uuid))
+    return std::optional(Trouble{.error = std::move(*changed)});
   const Sight sight{plans, *infos};
   auto loss = check_marks(jet, subjects, sight, card->marks, known);
   if (!loss || *loss) return loss;
@@ -455,6 +498,7 @@ Result<std::optional<Trouble>> examine(const JetStreamClient& jet, const Subject
   for (std::size_t i = 0; i < plans.size(); ++i)
     if (auto error = verify(plans[i], (*infos)[i].json))
       return std::optional(Trouble{.error = std::move(*error), .ours = true});
+  if (auto values = examine_values(jet, subjects, known); !values || *values) return values;
   const auto told = time_from(text_of(infos->front().json, "ts"));
   if (known.sealed && known.may_mark && marks_live > Duration{0} && card->marks.written && told &&
       *told - *card->marks.written > marks_live)

@@ -1,12 +1,14 @@
 #include "store/nats/subjects.h"
 
+#include <random>
+
 #include "codec/digest.h"
 
 namespace once::store::nats {
 namespace {
 
 constexpr std::size_t kLongestToken = 200;
-constexpr std::string_view kHex = "0123456789ABCDEF";
+constexpr std::string_view kUpperHex = "0123456789ABCDEF";
 
 bool plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -14,6 +16,13 @@ bool plain(char c) {
 }
 
 }  // namespace
+
+std::string random_generation() {
+  std::random_device device;
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += "0123456789abcdefghijklmnopqrstuv"[device() % 32];
+  return text;
+}
 
 std::string escaped(std::string_view bytes) {
   std::string out;
@@ -25,8 +34,8 @@ std::string escaped(std::string_view bytes) {
     }
     const auto byte = static_cast<unsigned char>(c);
     out += '=';
-    out += kHex[byte >> 4U];
-    out += kHex[byte & 0xFU];
+    out += kUpperHex[byte >> 4U];
+    out += kUpperHex[byte & 0xFU];
   }
   return out;
 }
@@ -45,8 +54,8 @@ std::optional<std::string> from_token(std::string_view token) {
       continue;
     }
     if (i + 2 >= token.size()) return std::nullopt;
-    const auto high = kHex.find(token[i + 1]);
-    const auto low = kHex.find(token[i + 2]);
+    const auto high = kUpperHex.find(token[i + 1]);
+    const auto low = kUpperHex.find(token[i + 2]);
     if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
     out += static_cast<char>(high << 4U | low);
     i += 2;

@@ -1,4 +1,4 @@
-// Where a zone's things lie on JetStream, and how names become subject tokens.
+// The streams and subjects of a zone on JetStream, and how names become subject tokens.
 //
 //   ONCE_<zone>_LOG          once.<zone>.log.<id>.<topic...>            the task: work item and
 //                                                                       deduplication record in one
@@ -16,7 +16,10 @@
 //                            once-count.<zone>.member                   worker numbers, as a counter
 //   KV_once_<zone>_ledger    $KV.once_<zone>_ledger.<queue>.<generation>.<k|e|l>.<key>
 //   ONCE_<zone>_BLOB         once-blob.<zone>.<queue>.<generation>.<k|e|l>.<key>.<value>.<size>.<i>
-//                                                                       large values; see values.h
+//                                                                       large values; see value_chunks.h
+//   ONCE_<zone>_KV           once-kv.<zone>.<v|p>.<token>...            values under keys; only where
+//                                                                       there are workflows. See
+//                                                                       key_values.h
 //   KV_once_<zone>_meta      $KV.once_<zone>_meta.queue.<queue>         definitions
 //                            $KV.once_<zone>_meta.zone, .retention
 //                            $KV.once_<zone>_meta.worker.<queue>.<generation>.<number>
@@ -25,11 +28,12 @@
 //                            $KV.once_<zone>_meta.gone.<range>          numbers of the log's stream that
 //                                                                       it took
 //                            $KV.once_<zone>_meta.marks                 see marks.h
+//                            $KV.once_<zone>_meta.values                the mark of ONCE_<zone>_KV
 //
-// The ledger, WAKE, COUNT, OLD and BLOB each hold a seal, <root>.seal.<UUID of the zone>.
+// The ledger, WAKE, COUNT, OLD, BLOB and KV each hold a seal, <root>.seal.<UUID of the zone>.
 //
-// A queue's generation is random and made with it: a queue of the same name that comes later has
-// other records, wakes and consumers.
+// Each queue gets a random generation when it is added. So a later queue of the same name has other
+// records, wakes and consumers.
 #pragma once
 
 #include <optional>
@@ -42,16 +46,19 @@
 
 namespace once::store::nats {
 
-// One subject token for any bytes, and no two for the same: what is not [A-Za-z0-9_-] becomes =XX;
-// what would get too long becomes == and its SHA-256.
+// Encodes any bytes as one subject token. Each byte outside [A-Za-z0-9_-] becomes =XX. A token that
+// would be too long becomes == and the SHA-256 of the bytes.
 std::string token(std::string_view bytes);
-// The bytes; none for a hashed token: they stand in a header then.
+// Decodes a token. Returns nullopt for a hashed token; a header of the message then has the bytes.
 std::optional<std::string> from_token(std::string_view token);
-// Like token(), and never hashed: for that header.
+// Like token(), and never hashed. That header uses it.
 std::string escaped(std::string_view bytes);
 
-// The header of a worker's last word.
+// The header of the message that a worker writes when it leaves.
 inline constexpr const char* kLeft = "Once-Left";
+
+// Makes the generation of a new queue.
+std::string random_generation();
 
 // A queue as the store knows it.
 struct KnownQueue {
@@ -61,12 +68,13 @@ struct KnownQueue {
   std::string
       stream_made{};  // when the stream of others' was, that it is on; as the server says it
 
-  // From this message on, none was missing in that stream when the queue was added; zero: not noted.
+  // When the queue was added, no message of that stream was missing from this number on. Zero if
+  // that is not known.
   std::uint64_t stream_whole{};
 
-  // On a stream of others'.
+  // Whether the queue is on a stream of others.
   bool foreign() const { return !definition.stream.empty(); }
-  // Whether it takes an entry of the zone's log.
+  // Whether the queue takes that entry of the zone's log.
   bool has(std::string_view topic, Sequence sequence) const;
   std::string consumer() const { return definition.name + "_" + generation; }
 };
@@ -80,12 +88,15 @@ struct Subjects {
   std::string old_stream() const { return "ONCE_" + zone + "_OLD"; }
   std::string blob_stream() const { return "ONCE_" + zone + "_BLOB"; }
   std::string count_stream() const { return "ONCE_" + zone + "_COUNT"; }
+  std::string kv_stream() const { return "ONCE_" + zone + "_KV"; }
+  std::string kv_root() const { return "once-kv." + zone + "."; }
   std::string ledger_stream() const { return "KV_once_" + zone + "_ledger"; }
   std::string meta_stream() const { return "KV_once_" + zone + "_meta"; }
-  // All that a zone may have. The meta bucket goes last: while it is there, so is the zone.
+  // All streams that a zone may have. The meta bucket is last, because the zone exists as long as
+  // its meta bucket does.
   std::vector<std::string> streams() const {
-    return {log_stream(), ledger_stream(), wake_stream(),  copy_stream(),
-            old_stream(), blob_stream(),   count_stream(), meta_stream()};
+    return {log_stream(),  ledger_stream(), wake_stream(), copy_stream(), old_stream(),
+            blob_stream(), count_stream(),  kv_stream(),   meta_stream()};
   }
 
   std::string log(std::string_view id, std::string_view topic) const {
@@ -98,9 +109,10 @@ struct Subjects {
     return "once." + zone + ".old." + token(id) + "." + std::to_string(sequence.value);
   }
   std::string olds() const { return "once." + zone + ".old.>"; }
-  // Retired ids lie behind the tasks in the stream; notes by ranges of sequences tell which there are
-  // in a page of the log. They are written first and go last. In the log itself every range would be
-  // one more token for an append to look behind.
+  // The message of a retired id has a later number than the tasks around it. So a page of the log
+  // needs notes that name the retired ids of a range of sequences. A note is written before its
+  // retired id and removed after it. The notes have a stream of their own, because a range in the
+  // log's subjects would make the check of each append more expensive.
   static constexpr std::uint64_t kRange = 1024;
   static std::uint64_t range_of(Sequence sequence) { return sequence.value / kRange; }
   std::string old_note(Sequence sequence) const {
@@ -108,7 +120,7 @@ struct Subjects {
   }
   std::string old_notes(std::uint64_t range) const { return old_root(range) + "*"; }
   std::string whole_log() const { return "once." + zone + ".>"; }
-  // Every writer of an id checks this one filter, letter by letter the same.
+  // The filter over everything that an id ever had. All writers of an id must use this exact text.
   std::string all_of(std::string_view id) const {
     return "once." + zone + ".*." + token(id) + ".>";
   }
@@ -118,7 +130,7 @@ struct Subjects {
   }
   std::string wakes(const KnownQueue& queue) const { return wake_root(queue) + ">"; }
 
-  // Where a queue takes its tasks from.
+  // The stream and the filter from which a queue takes its tasks.
   std::string source_stream(const KnownQueue& queue) const {
     return queue.foreign() ? queue.definition.stream : log_stream();
   }
@@ -141,7 +153,7 @@ struct Subjects {
   std::string record(const KnownQueue& queue, const store::Address& at) const;
   std::string records(const KnownQueue& queue) const { return record_root(queue) + ">"; }
 
-  // Beside the record of that subject.
+  // The subjects of the large values of the record with that subject.
   std::string chunk(std::string_view record, std::string_view value, std::uint64_t i) const {
     return blob_root(record) + std::string(value) + "." + std::to_string(i);
   }
@@ -168,7 +180,7 @@ struct Subjects {
   std::string all_records() const { return ledger_root() + "*.*.>"; }
   std::string all_chunks() const { return "once-blob." + zone + ".*.*.>"; }
   std::string ledger_seal() const { return ledger_root() + "seal."; }
-  // Where the server repeats what was written to a definition, once it is written.
+  // The server republishes each write of a queue's definition here. See QueueNews.
   std::string news() const { return "once-news." + zone + ".>"; }
 
  private:

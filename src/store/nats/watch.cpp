@@ -8,8 +8,10 @@ namespace once::store::nats {
 namespace {
 
 // Between looks that are asked for; also how long what is missing must be missing.
-constexpr Duration kBetweenLooks{500};
+constexpr Duration kBetweenWatchLooks{500};
 constexpr int kMarksLive = 2;  // rounds, until the marks are moved
+
+void raise_to(std::uint64_t& value, std::uint64_t least) { value = std::max(value, least); }
 
 }  // namespace
 
@@ -38,6 +40,18 @@ Result<void> Watch::may_begin() const {
   return {};
 }
 
+void Watch::watch_values(std::string created, std::uint64_t last) {
+  note_value(last);
+  const std::lock_guard lock(mutex_);
+  values_created_ = std::move(created);
+}
+
+Result<void> Watch::values_are_whole() const {
+  const std::lock_guard lock(mutex_);
+  if (trouble_ && trouble_->values) return trouble_->error;
+  return {};
+}
+
 std::optional<Error> Watch::lost() const {
   const std::lock_guard lock(mutex_);
   return trouble_ && trouble_->emptied ? std::optional(trouble_->error) : std::nullopt;
@@ -52,7 +66,7 @@ Result<void> Watch::ledger_is_whole() {
   const auto sealed = ledger_is_sealed(jet_, subjects_, uuid_);
   if (!sealed) return sealed.error();
   if (*sealed) return {};
-  Error error = ledger_emptied(subjects_);
+  Error error = stream_emptied(subjects_, subjects_.ledger_stream());
   {
     const std::lock_guard lock(mutex_);
     trouble_ = {.error = error, .ours = true, .emptied = true};
@@ -63,11 +77,21 @@ Result<void> Watch::ledger_is_whole() {
   return error;
 }
 
+Result<void> Watch::has_its_uuid() {
+  auto same = check_uuid(jet_, subjects_, uuid_);
+  if (!same) {
+    const std::lock_guard lock(mutex_);
+    asked_ = true;
+    changed_.notify_all();
+  }
+  return same;
+}
+
 void Watch::run(const std::stop_token& stop) {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      const Duration wait = trouble_ ? std::min(every_, 2 * kBetweenLooks) : every_;
+      const Duration wait = trouble_ ? std::min(every_, 2 * kBetweenWatchLooks) : every_;
       changed_.wait_for(lock, stop, wait, [&] { return asked_; });
       asked_ = false;
     }
@@ -86,26 +110,37 @@ void Watch::run(const std::stop_token& stop) {
     const bool another = *finding && !(*finding)->ours;
     exchange_.admit(connection, another ? std::optional((*finding)->error) : std::nullopt);
     if (news) found_();
-    pause(kBetweenLooks, stop);
+    pause(kBetweenWatchLooks, stop);
   }
 }
 
 // A worker that ends marks what it leaves.
 void Watch::leave() {
-  if (worked_ && may_begin() && exchange_.connection() != 0)
-    static_cast<void>(examine(jet_, subjects_, known_, Duration{1}));
+  if (!worked_ || !may_begin() || exchange_.connection() == 0) return;
+  know_own_writes();
+  static_cast<void>(examine(jet_, subjects_, known_, Duration{1}));
 }
 
-// Until it is known; an error: the connection is another one by now, or none. A cluster that is choosing leaders may not know its own streams for a moment:
-// what is not ours any more is so only when it stays so.
+void Watch::know_own_writes() {
+  raise_to(known_.last[subjects_.ledger_stream()], last_record_);
+  raise_to(known_.last[subjects_.log_stream()], last_task_);
+  const std::lock_guard lock(mutex_);
+  if (values_created_.empty()) return;
+  known_.created.emplace(subjects_.kv_stream(), values_created_);
+  raise_to(known_.last[subjects_.kv_stream()], last_value_);
+}
+
+// Until it is known; an error: the connection is another one by now, or none. A cluster that is choosing
+// leaders may not know its own streams for a moment: what is not ours any more is so only when it stays so.
 Result<std::optional<Trouble>> Watch::look(std::uint64_t connection, const std::stop_token& stop) {
   bool again = false;
   while (!stop.stop_requested() && exchange_.connection() == connection) {
+    know_own_writes();
     auto finding = examine(jet_, subjects_, known_, worked_ ? kMarksLive * every_ : Duration{0});
     const bool edit = finding && *finding && (*finding)->ours && !(*finding)->emptied;
     if (finding && (!*finding || edit || again)) return finding;
     again = static_cast<bool>(finding);
-    pause(kBetweenLooks, stop);
+    pause(kBetweenWatchLooks, stop);
   }
   return Error{.code = Code::store_unavailable, .message = "the connection was lost"};
 }

@@ -1,9 +1,9 @@
-// The zone's time is the server's: the stamp of a write is the time that its leader stored it with,
-// and now() is what the server last told, gone on by our own monotonic clock. It is taken low by up
-// to a round trip, so that nobody's lease is seen to end early.
+// The zone's time is the server's. The stamp of a write is the time at which its leader stored it. now()
+// is the time that the server told last, advanced by this machine's monotonic clock. It is taken low by up
+// to a round trip, so that no lease seems to end early.
 //
-// With a Clock (tests), the zone's time is that clock's instead, and every write carries its stamp
-// in a header: the one thing that is written differently.
+// With a given Clock the zone's time is that clock's instead. Every write then carries its stamp in a
+// header. Nothing else is written differently.
 #pragma once
 
 #include <chrono>
@@ -12,28 +12,28 @@
 #include <mutex>
 
 #include "once/zone.h"
-#include "store/nats/jetstream_client.h"
+#include "store/nats/client/jetstream_client.h"
 #include "store/store.h"
 
 namespace once::store::nats {
 
 class ZoneClock {
  public:
-  // `ask` gets the server's time; none: it could not be had.
+  // `ask` gets the server's time. It returns nullopt if the server does not answer.
   ZoneClock(std::shared_ptr<Clock> given, std::function<std::optional<Time>()> ask)
       : given_(std::move(given)), ask_(std::move(ask)) {}
 
   const std::shared_ptr<Clock>& given() const { return given_; }
   StoreTime now();  // never goes back
   Time wall() const;
-  // It is at least as late as this.
+  // Advances the time to `seen` if it is earlier.
   void at_least(StoreTime seen);
 
   void stamp(Headers& headers);  // before a write
   StoreTime stamp_of(const StreamMessage& kept) const;
 
  private:
-  const std::shared_ptr<Clock> given_;  // shared with whoever moves it; null: the server's time
+  const std::shared_ptr<Clock> given_;  // shared with the caller; null: the server's time
   const std::function<std::optional<Time>()> ask_;
   std::mutex mutex_;
   StoreTime last_{};

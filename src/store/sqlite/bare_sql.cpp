@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kBusyWait{10'000};
 
-class BareSql final : public Yardstick {
+class BareSql final : public BareStoreBaseline {
  public:
   BareSql(const std::filesystem::path& file, bool found_zone)
       : file_(file), found_zone_(found_zone) {
@@ -98,10 +98,10 @@ class BareSql final : public Yardstick {
 
 namespace once::store {
 
-Result<std::unique_ptr<Yardstick>> open_bare_sql(const std::filesystem::path& zone) {
+Result<std::unique_ptr<BareStoreBaseline>> open_bare_sql(const std::filesystem::path& zone) {
   std::error_code ignored;
   try {
-    return std::unique_ptr<Yardstick>(std::make_unique<sqlite::BareSql>(
+    return std::unique_ptr<BareStoreBaseline>(std::make_unique<sqlite::BareSql>(
         zone.string() + "-bare", std::filesystem::exists(zone, ignored)));
   } catch (const Failure& failure) {
     return failure.error();

@@ -11,8 +11,11 @@ constexpr const char* kSettings =
     "PRAGMA temp_store=MEMORY;"
     "PRAGMA trusted_schema=OFF;"
     "PRAGMA secure_delete=OFF;";
-constexpr const char* kWriterCache = "PRAGMA cache_size=-32768;";  // KiB
+// In KiB. Without cache_spill SQLite writes to the log at the commit only, after the files were checked.
+constexpr const char* kWriterCache = "PRAGMA cache_size=-32768; PRAGMA cache_spill=OFF;";
 constexpr const char* kReaderCache = "PRAGMA cache_size=-4096; PRAGMA query_only=ON;";
+
+void answer_one(sqlite3_context* context, int, sqlite3_value**) { sqlite3_result_int(context, 1); }
 
 }  // namespace
 
@@ -60,6 +63,10 @@ Connection::Connection(std::string path, Use use, bool create, Duration busy_wai
     if (code != SQLITE_OK) throw StatementFailure(statement_error(db_, code, path_));
     sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    // See flow_upgrade.cpp.
+    sqlite3_create_function_v2(db_, "once_keeps_values", 0,
+                               SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, nullptr,
+                               answer_one, nullptr, nullptr, nullptr);
     set_busy_wait(busy_wait);
     script(kSettings);
     script(use == Use::write ? kWriterCache : kReaderCache);
@@ -112,6 +119,30 @@ void Connection::pin(ZoneFiles& files) {
   sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
   files.pin(moved != 0);
   files_ = &files;
+}
+
+// The beginning of the log's index, as sqlite.org/walformat.html describes it.
+std::int64_t Connection::committed_log_size() {
+  struct IndexHeader {
+    std::uint32_t version, unused, change;
+    std::uint8_t initialized, big_endian;
+    std::uint16_t page_size;  // 1: 65536
+    std::uint32_t frames;
+  };
+  constexpr int kRegion = 32'768;
+  constexpr std::int64_t kLogHeader = 32;
+  constexpr std::int64_t kFrameHeader = 24;
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (!file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
+    return 0;
+  void volatile* region = nullptr;
+  if (file->pMethods->xShmMap(file, 0, kRegion, 0, &region) != SQLITE_OK || !region) return 0;
+  const auto* const header = static_cast<const volatile IndexHeader*>(region);
+  const std::int64_t frames = header->frames;
+  if (header->initialized == 0 || frames == 0) return 0;
+  const std::int64_t page = header->page_size == 1 ? 65'536 : header->page_size;
+  return kLogHeader + frames * (kFrameHeader + page);
 }
 
 void Connection::checkpoint_on_close() {

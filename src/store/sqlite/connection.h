@@ -1,6 +1,6 @@
 // A thin layer over SQLite's C interface: a connection that prepares each statement once, and a
-// query that is one use of such a statement. Whatever fails throws once::Failure. Not for two
-// threads at a time.
+// query that is one use of such a statement. A call that fails throws once::Failure. Only one
+// thread at a time may use a connection.
 #pragma once
 
 #include <sqlite3.h>
@@ -26,8 +26,8 @@ Blob blob(const core::Bytes<N, Tag>& bytes) {
   return {{reinterpret_cast<const char*>(bytes.bytes.data()), N}};
 }
 
-// One use of a prepared statement; the destructor makes it free for the next. Bound text and blobs
-// must stay where they are until the statement has run.
+// One use of a prepared statement. After the destructor, the statement can be used again. Bound
+// text and blobs must stay valid until the statement has run.
 class Query {
  public:
   Query(sqlite3_stmt* statement, std::string_view path) : statement_(statement), path_(path) {}
@@ -101,11 +101,16 @@ class Connection {
   sqlite3* handle() { return db_; }
   const std::string& path() const { return path_; }
   void set_busy_wait(Duration wait) { sqlite3_busy_timeout(db_, static_cast<int>(wait.count())); }
-  // In a transaction, before anything that it sees is told. The first connection to a file takes from
-  // its log whatever is whole, also a commit whose sync failed or whose process was killed before it.
+  // Syncs the write-ahead log, once per connection. Call it in a transaction before its results are
+  // used. The first connection to a file accepts every complete commit in the write-ahead log. The
+  // sync of such a commit may have failed, or its process was killed before the sync.
   void sync_log_once();
-  // In its first transaction: says which files the connection has open, until it is closed.
+  // Call it in the first transaction. Registers the files that the connection has open until it is
+  // closed.
   void pin(ZoneFiles& files);
+  // In a write transaction: the least size of the write-ahead log, according to its index. Zero if
+  // SQLite does not say.
+  std::int64_t committed_log_size();
   // Lets SQLite checkpoint when this connection is closed and is the file's last.
   void checkpoint_on_close();
 

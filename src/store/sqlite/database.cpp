@@ -10,22 +10,24 @@ namespace once::store::sqlite {
 namespace {
 
 constexpr std::size_t kIdleReaders = 4;
-// In pages of 4 KiB. The log is copied into the database when it passes the first, and again with
-// every so many more; past the second, readers are waited for (shortly) so that it can start over.
+// In pages of 4 KiB of the write-ahead log. A checkpoint copies the log into the database after
+// each kCheckpointPages. Above kTruncatePages, the checkpoint also waits for readers for a moment,
+// so that the log can start over. With a full disk, checkpoints come after
+// kCheckpointPagesWhenFull.
 constexpr int kCheckpointPages = 4'000;
 constexpr int kCheckpointPagesWhenFull = 64;
 constexpr int kTruncatePages = 16'384;
 constexpr std::int64_t kNewestRecords = 100;  // of each queue, to compare the zone's counters with
 constexpr Duration kTruncateWait{100};
 constexpr Duration kCloseWait{200};
-// A process whose log was deleted notices that within a second, and saves what was in it.
+// A process whose write-ahead log was deleted notices that within a second, and saves its commits.
 constexpr Duration kOthersWait{3'000};
 
-std::string no_database(const std::string& path) {
-  return "there is no database " + path +
-         "; nothing was made. 'once queue add', 'once publish', 'once flow add' and "
-         "'once apply' make one; --store or "
-         "ONCE_STORE names another";
+Error no_database(const std::string& path) {
+  return {.code = Code::not_found,
+          .message = "there is no database " + path + "; nothing was made",
+          .reason = Reason::no_database,
+          .facts = {{"database", path}}};
 }
 
 int remember_wal_pages(void* to, sqlite3*, const char*, int pages) {
@@ -41,7 +43,10 @@ WriteTransaction::WriteTransaction(Database& database) : database_(database) {
   database.files_.throw_if_lost();
   held_.emplace(database.lock_.acquire(database.lock_wait_).value());
   db_ = &database.writer();
-  if (std::exchange(database.write_failed_, false)) database.save_room();
+  if (std::exchange(database.write_failed_, false)) {
+    database.files_.check(ZoneFiles::Before::answer);
+    database.save_room();
+  }
   db_->query("BEGIN IMMEDIATE").run();
   open_ = true;
   try {
@@ -80,8 +85,9 @@ void WriteTransaction::roll_back() {
 
 TopicRoutes& WriteTransaction::routes() { return database_.routes_; }
 
-// Nobody of an earlier boot is left: what they held is free at once. Containers can be told different
-// boots of one machine; then somebody is left, and taking his tasks away would run them twice.
+// No worker of an earlier boot is left, so the tasks of those workers are due at once. But
+// containers on one machine can see different boot ids. Then such a worker may still run. To take
+// its tasks would run them twice, so this is an error.
 void WriteTransaction::begin_boot() {
   {
     Query query = db_->query("SELECT number, file, name FROM member");
@@ -111,7 +117,7 @@ void WriteTransaction::flush_tallies() {
     const QueueDelta& tally = tallies_[queue.place];
     if (!tally.changed) continue;
     const auto& more = tally.states;
-    // A queue that has been handed everything skips what came since and is not its own.
+    // If a queue has handed over everything, its cursor skips later entries of other queues.
     db_->query(
            "UPDATE queue SET cursor = CASE WHEN ?2 IS NOT NULL THEN ?2"
            " WHEN ?3 > 0 AND cursor >= tail THEN max(cursor, ?3 - 1) ELSE cursor END,"
@@ -130,7 +136,7 @@ void WriteTransaction::flush_tallies() {
 
 void WriteTransaction::commit() {
   flush_tallies();
-  database_.files_.check(ZoneFiles::Before::commit);
+  database_.files_.check_commit(db_->committed_log_size());
   if (sqlite3_total_changes64(db_->handle()) == changes_before_) return;  // nothing to keep
   zone.time.last = now_.time_since_epoch().count();
   save_zone(*db_, zone);
@@ -138,7 +144,7 @@ void WriteTransaction::commit() {
   if (code != SQLITE_OK) {
     const Error error = commit_error(db_->handle(), code, database_.path_);
     if (error.in_doubt) {
-      // What this connection believes of the file is not to be trusted any more.
+      // The connection's view of the file may be wrong, so the connection is closed.
       open_ = false;
       database_.drop_writer();
     }
@@ -173,7 +179,7 @@ ReadTransaction::ReadTransaction(Database& database)
 }
 
 ReadTransaction::~ReadTransaction() {
-  // A connection that failed is closed instead, and the next reader opens another.
+  // A connection that failed is closed. The next reader opens a new one.
   if (sqlite3_exec(db_->handle(), "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK)
     database_.give_back(std::move(db_));
 }
@@ -185,7 +191,7 @@ Database::Database(std::string path, const SqliteOptions& options)
       lock_wait_(options.lock_wait),
       files_(path_),
       clock_(options.clock, options.boot_id),
-      // Without the question a lock file would be made where no database is any more.
+      // Without this check, a lock file would be made after the database was deleted.
       lock_(path_ + "-lock", path_,
             [this]() -> Result<void> {
               if (auto lost = files_.lost()) return *std::move(lost);
@@ -196,23 +202,22 @@ Database::Database(std::string path, const SqliteOptions& options)
       pages_per_checkpoint_(kCheckpointPages) {}
 
 Result<std::shared_ptr<Database>> Database::open(const SqliteOptions& options) {
-  // Side files are found by name: two ways to one database must end at the same name.
+  // The side files are found by the database's name. So every path to it must give one name.
   std::error_code failed;
   const std::filesystem::path full =
       std::filesystem::weakly_canonical(std::filesystem::absolute(options.path, failed), failed);
   if (failed || options.path.empty() || !full.has_filename())
     return unusable("'" + options.path.string() + "' is no path of a database: nothing was done");
   const auto found = look_at_database(full.string());
-  if (const auto twice = second_name(full.string()); twice && found && !options.as_it_is)
+  if (const auto twice = second_name(full.string()); twice && found && !options.allow_unsafe)
     return unusable(*twice + ": nothing was done; " + kOneName);
   if (!found) {
     // Where there is no folder there is no database either.
     if (!options.create && !std::filesystem::exists(full.parent_path(), failed))
-      return Error{.code = Code::not_found, .message = no_database(full.string())};
+      return no_database(full.string());
     return found.error();
   }
-  if (*found != Found::something && !options.create)
-    return Error{.code = Code::not_found, .message = no_database(full.string())};
+  if (*found != Found::something && !options.create) return no_database(full.string());
   auto database = std::make_shared<Database>(full.string(), options);
   if (auto usable = database->clock_.usable(); !usable) return usable.error();
   if (auto started = database->start(*found, options.create); !started) return started.error();
@@ -247,10 +252,12 @@ Result<void> Database::start(Found found, bool create) {
       writer_ = std::make_unique<Connection>(path_, Connection::Use::write, create, lock_wait_);
       if (const Content content = inspect(*writer_); content != Content::zone) {
         writer_->script("PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;");
-        if (content == Content::nothing)
+        if (content == Content::nothing) {
           create_schema(*writer_, clock_);
-        else
+        } else {
+          writer_->script("PRAGMA cache_spill=ON");  // an upgrade may rewrite most of the file
           upgrade_schema(*writer_);
+        }
         writer_->script("COMMIT");
       }
       lock_.follow_database();
@@ -266,7 +273,8 @@ Result<void> Database::start(Found found, bool create) {
 Database::~Database() {
   readers_.clear();
   if (!writer_ || files_.lost()) return;
-  // The last to leave puts everything into the one file. Not worth a wait: the log keeps it too.
+  // The last process copies the write-ahead log into the file. It waits only shortly for the lock,
+  // because the log is durable too.
   auto held = lock_.acquire(kCloseWait);
   if (held && !files_.lost()) writer_->checkpoint_on_close();
   writer_.reset();
@@ -278,8 +286,9 @@ Error Database::failed(const Error& error) {
   return error.in_doubt ? error : files_.lost().value_or(error);
 }
 
-// The log was deleted, or the database was moved away from it: puts the commits of the log where the
-// next process finds them. Only this process and others that lost their files too have that log.
+// The write-ahead log was deleted, or the database was moved away from it. Copies the commits of
+// the log into the database, where the next process finds them. Only processes that still have the
+// log open can do that.
 void Database::save_log() {
   if (!files_.log_can_be_saved()) return;
   const auto held = lock_.acquire(lock_wait_, WriteLock::File::as_opened);
@@ -300,13 +309,14 @@ Connection& Database::writer() {
   if (!writer_) {
     writer_ = std::make_unique<Connection>(path_, Connection::Use::write, false, lock_wait_);
     sqlite3_wal_hook(writer_->handle(), remember_wal_pages, &wal_pages_);
-    // Somebody may have taken the file out of WAL mode; then, with the lock held, put it back.
+    // Another program may have changed the journal mode. The lock is held, so this can set it
+    // again.
     writer_->script("PRAGMA journal_mode=WAL");
   }
   return *writer_;
 }
 
-// A checkpoint that fails leaves everything in the log, where it is safe; the next one tries again.
+// If a checkpoint fails, the commits stay in the write-ahead log, where they are durable.
 void Database::checkpoint() {
   if (wal_pages_ < pages_at_checkpoint_) pages_at_checkpoint_ = 0;  // the log started over
   const bool large = wal_pages_ >= kTruncatePages;
@@ -321,14 +331,15 @@ void Database::checkpoint() {
                               nullptr);
 }
 
-// A write failed, most likely for want of room. The log is what can be given up, and what must not
-// take the room that somebody makes: a full log leaves none for the database to grow into.
+// A write failed, most likely because the disk is full. The space of the write-ahead log can be
+// freed. From now on the log stays small, so that it does not take the space that the database
+// needs.
 void Database::save_room() {
   pages_per_checkpoint_ = kCheckpointPagesWhenFull;
   make_room();
 }
 
-// Puts the log into the database and empties it, if no reader is in the way for long.
+// Copies the write-ahead log into the database and truncates the log, unless a reader blocks it.
 void Database::make_room() {
   writer_->set_busy_wait(kTruncateWait);
   sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,

@@ -1,8 +1,10 @@
-// One database file as one process uses it: a connection that writes, under the write lock, and a
-// few that read. Everything else in this folder goes through write() and read().
+// The transactions of one process on one database file. There is one connection that writes, under
+// the write lock, and a few that read. Everything else in this folder goes through write() and
+// read().
 //
-//   write: lock, BEGIN IMMEDIATE, the zone's row, the body, the rows that changed, COMMIT,
-//          a checkpoint when the log has grown, unlock, tell those who wait
+//   write: lock, BEGIN IMMEDIATE, read the zone's row, run the body, write the rows of changed
+//          queues, COMMIT (synced), a checkpoint if the write-ahead log has grown, unlock, wake
+//          waiting fetches
 #pragma once
 
 #include <array>
@@ -30,10 +32,10 @@ namespace once::store::sqlite {
 
 class Database;
 
-// How often those who wait look by themselves. What becomes due later than that need not be told.
+// A waiting fetch looks at least this often. So a task that is due later needs no notification.
 inline constexpr Duration kLookAnyway{1000};
 
-// What a transaction changes in a queue's row; written once, at its end.
+// What a transaction changes in a queue's row. The commit writes it once.
 struct QueueDelta {
   std::array<std::int64_t, kStates> states{};  // ledger rows by state, more or fewer
   std::int64_t matched = 0;
@@ -62,7 +64,7 @@ class WriteTransaction {
   core::StoreTime now() const { return now_; }
   Time wall() const { return wall_; }
   QueueDelta& tally(const KnownQueue& queue) { return tallies_[queue.place]; }
-  // Something may be claimable from then on.
+  // A task may be claimable from `when` on. If that is soon, the commit wakes waiting fetches.
   void due_at(core::StoreTime when) { announce_ = announce_ || when < now_ + kLookAnyway; }
 
   void commit();
@@ -118,7 +120,8 @@ class Database {
   Database& operator=(const Database&) = delete;
   ~Database();
 
-  // What `body` answers once it is on disk. The body must not call the database.
+  // Runs `body` in a write transaction and returns its result after the commit is on disk. The body
+  // must not call the database.
   template <class Body>
   auto write(Body&& body) -> Result<std::invoke_result_t<Body, WriteTransaction&>> {
     try {
@@ -137,7 +140,8 @@ class Database {
     }
   }
 
-  // What `body` answers of one moment. Keep it short: a long reader makes the log grow.
+  // Runs `body` in a read transaction. The body must be short, because a long reader makes the
+  // write-ahead log grow.
   template <class Body>
   auto read(Body&& body) -> Result<std::invoke_result_t<Body, ReadTransaction&>> {
     try {
@@ -166,7 +170,7 @@ class Database {
   void save_room();
   void make_room();
   void checkpoint();
-  // The error to answer with. Without a transaction of this thread.
+  // The error to return to the caller. Call it after the transaction of this thread has ended.
   Error failed(const Error& error);
   void save_log();
   std::unique_ptr<Connection> take_reader();
@@ -189,7 +193,7 @@ class Database {
   int pages_at_checkpoint_ = 0;  // then, when it was last tried
   int pages_per_checkpoint_;
   std::optional<Used> used_{};  // numbers that were given out, as far as this process knows
-  bool write_failed_ = false;   // the last one; the next empties the log first
+  bool write_failed_ = false;   // the last write failed: the next one first empties the WAL
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> readers_;  // idle ones; guarded by mutex_

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "core/findings.h"
 #include "core/words.h"
 #include "store/sqlite/failure.h"
 #include "store/sqlite/open_files.h"
@@ -53,7 +54,9 @@ class Look {
   }
 
  private:
-  void find(Finding finding) { to_.findings.push_back(std::move(finding)); }
+  void find(std::string_view key, Severity severity, std::string about, Facts facts = {}) {
+    to_.findings.push_back(core::finding(key, severity, std::move(about), std::move(facts)));
+  }
   void checked(std::string what) { to_.checked.push_back(std::move(what)); }
 
   // The first complaints of SQLite's own check; empty: none.
@@ -85,35 +88,15 @@ class Look {
       return true;
     });
     if (!read) wrong = read.error().message;
-    if (!wrong.empty())
-      find({.code = "database_damaged",
-            .severity = Severity::hazard,
-            .about = file_,
-            .what = "SQLite finds the file damaged: " + wrong,
-            .harm = "records may be missing or wrong: a task may be lost, or run again",
-            .fix = "stop everything that uses it, keep a copy, then bring back a backup (read "
-                   "docs/effects.md, f, before a worker starts) or try sqlite3's .recover"});
+    if (!wrong.empty()) find("database_damaged", Severity::hazard, file_, {{"error", wrong}});
     if (!whole) {
-      find({.code = "database_unchecked",
-            .severity = Severity::unknown,
-            .about = file_,
-            .what = "the file has " + size_text(size) + " and was not checked for damage",
-            .harm = "damage loses or repeats what it meets",
-            .fix = "once doctor --deep reads all of it"});
+      find("database_unchecked", Severity::unknown, file_, {{"size", size_text(size)}});
     } else if (wrong.empty()) {
       checked("database " + file_ + ": " + size_text(size) + ", " +
               (deep_ ? "integrity_check" : "quick_check") + " ok");
     }
     if (!mode.empty() && mode != "wal")
-      find({.code = "not_wal",
-            .severity = Severity::warning,
-            .about = file_,
-            .what =
-                "the file is in journal mode " + mode + " instead of wal: another program set it",
-            .harm =
-                "who sets that also writes; readers and writers stand in each other's way until a "
-                "write of Once's sets it back",
-            .fix = "keep other programs off the file; the next write of Once's sets it back"});
+      find("not_wal", Severity::warning, file_, {{"mode", mode}});
     else
       checked("journal mode wal, every commit synced before its receipt (synchronous FULL)");
   }
@@ -125,34 +108,16 @@ class Look {
     const auto readers = who_reads(file_);
     std::string named;
     for (const pid_t pid : readers) named += (named.empty() ? "" : ", ") + process(pid);
-    find({.code = "wal_large",
-          .severity = named.empty() ? Severity::note : Severity::warning,
-          .about = file_ + "-wal",
-          .what = "the write-ahead log has " + size_text(size) +
-                  (named.empty() ? "; nobody is seen to hold it now"
-                                 : ", held open by a reader that does not end: " + named),
-          .harm =
-              "it grows until the disk is full; then a completion cannot be recorded, and its task "
-              "is in doubt or run again",
-          .fix = named.empty()
-                     ? "nothing: the next writes start it over once no reader is in the way"
-                     : "end that read transaction; the log starts over with the next writes"});
+    find(named.empty() ? "wal_large/free" : "wal_large",
+         named.empty() ? Severity::note : Severity::warning, file_ + "-wal",
+         {{"size", size_text(size)}, {"readers", named}});
   }
 
   void at_the_library() {
     const int version = sqlite3_libversion_number();
     checked(std::string("SQLite ") + sqlite3_libversion());
     if (version < kFirstWithRace || version > kLastWithRace) return;
-    find({.code = "sqlite_wal_race",
-          .severity = Severity::note,
-          .about = std::string("SQLite ") + sqlite3_libversion(),
-          .what =
-              "SQLite 3.7.0 to 3.51.2 can damage a file when two connections checkpoint or write "
-              "at the same moment",
-          .harm =
-              "none among Once's own connections, which do so only under its lock; another program "
-              "on the file does not know that lock",
-          .fix = "keep other programs off the file, or use SQLite 3.51.3 or newer everywhere"});
+    find("sqlite_wal_race", Severity::note, std::string("SQLite ") + sqlite3_libversion());
   }
 
   void at_the_disk() {
@@ -161,33 +126,15 @@ class Look {
     struct statvfs room {};
     if (statfs(folder.c_str(), &system) == 0) {
       const auto type = static_cast<unsigned long>(system.f_type) & 0xffffffffUL;
-      if (type == kTmpfs || type == kRamfs)
-        find({.code = "volatile_file_system",
-              .severity = Severity::hazard,
-              .about = folder,
-              .what = "the folder is in memory (tmpfs)",
-              .harm = "a restart of the machine takes every task and every record with it",
-              .fix = "put the database on a disk"});
-      if (type == kOverlay)
-        find({.code = "container_layer",
-              .severity = Severity::note,
-              .about = folder,
-              .what = "the folder is on an overlay file system, as a container's own files are",
-              .harm = "what lies there goes with the container",
-              .fix = "put the database on a volume"});
+      if (type == kTmpfs || type == kRamfs) find("volatile_file_system", Severity::hazard, folder);
+      if (type == kOverlay) find("container_layer", Severity::note, folder);
     }
     if (statvfs(folder.c_str(), &room) != 0) return;
     const std::uint64_t free = std::uint64_t{room.f_bavail} * room.f_frsize;
     checked("disk: a local file system, " + size_text(free) + " free");
     if (free >= kLittleRoom) return;
-    find({.code = "disk_nearly_full",
-          .severity = free < kNoRoom ? Severity::hazard : Severity::warning,
-          .about = folder,
-          .what = size_text(free) + " are free",
-          .harm =
-              "on a full disk nothing is published, and a completion cannot be recorded: its task "
-              "is in doubt or run again, though its effect has happened",
-          .fix = "free some space, or keep less: once retention --bodies 1d"});
+    find("disk_nearly_full", free < kNoRoom ? Severity::hazard : Severity::warning, folder,
+         {{"free", size_text(free)}});
   }
 
   void at_side_files() {
@@ -201,13 +148,8 @@ class Look {
       const bool narrower = (database.st_mode & ~side.st_mode & 0666) != 0;
       const bool shared = (database.st_mode & 0060) != 0 && (database.st_mode & 0006) == 0;
       if (!narrower && !(shared && side.st_gid != database.st_gid)) continue;
-      find({.code = "side_file_rights",
-            .severity = Severity::warning,
-            .about = file_ + suffix,
-            .what = "not everybody who may use the database may use this file beside it",
-            .harm = "for such users nothing works (exit 5); nothing is lost or repeated",
-            .fix = "chmod and chgrp it like the database: chmod --reference=" + file_ + " " +
-                   file_ + suffix});
+      find("side_file_rights", Severity::warning, file_ + suffix,
+           {{"database", file_}, {"file", file_ + suffix}});
     }
     checked("files beside the database: " + (looked.empty() ? "none" : looked));
   }
@@ -219,65 +161,29 @@ class Look {
       ours += each.ours ? 1 : 0;
       at_its_files(each);
       if (each.ours || !each.deleted.empty()) continue;
-      find({.code = "other_program",
-            .severity = each.writes ? Severity::hazard : Severity::note,
-            .about = file_,
-            .what = each.name + " (" + std::to_string(each.pid) + ") has the database open" +
-                    (each.writes ? " and may write to it" : " for reading"),
-            .harm = each.writes ? "what it writes or checkpoints beside Once's lock can damage the "
-                                  "file, or change records behind Once's back"
-                                : "none; a long read makes the write-ahead log grow",
-            .fix = "end it; look at a copy instead (sqlite3 FILE \".backup COPY\")"});
+      find(each.writes ? "other_program" : "other_program/reads",
+           each.writes ? Severity::hazard : Severity::note, file_,
+           {{"process", each.name + " (" + std::to_string(each.pid) + ")"}});
     }
     checked("other programs on the file: looked into " + std::to_string(open.looked_into) +
             " processes, " + std::to_string(ours) + " of Once's have it open");
     if (open.looked_into == 0 || open.unseen > 0)
-      find({.code = "open_files_unseen",
-            .severity = Severity::unknown,
-            .about = file_,
-            .what =
-                "not all processes can be looked into, those of other users can't: whether they "
-                "have the database open is not known",
-            .harm = "another program that writes to or checkpoints the file can damage it",
-            .fix = "run once doctor as root, or 'fuser -v " + file_ + "'"});
+      find("open_files_unseen", Severity::unknown, file_, {{"file", file_}});
   }
 
   void at_its_files(const OpenedBy& each) {
     if (!each.deleted.empty())
-      find(
-          {.code = "deleted_file",
-           .severity = Severity::hazard,
-           .about = each.deleted,
-           .what = process(each.pid) + " has this file open, and somebody deleted or replaced it",
-           .harm = "what that process records there, and perhaps what it recorded before, is lost",
-           .fix = "let that process end by SIGTERM; never delete a file beside a database in use"});
-    if (each.ours && each.other_time)
-      find({.code = "time_namespace",
-            .severity = Severity::note,
-            .about = process(each.pid),
-            .what = "the process has the database open and is in another time namespace",
-            .harm = "none from this version on; version 0.1 moves the zone's time by the offset",
-            .fix = "run processes of version 0.1 outside of time namespaces"});
+      find("deleted_file", Severity::hazard, each.deleted, {{"process", process(each.pid)}});
+    if (each.ours && each.other_time) find("time_namespace", Severity::note, process(each.pid));
   }
 
   void at_the_names() {
     if (const auto twice = second_name(file_))
-      find({.code = "second_name",
-            .severity = Severity::hazard,
-            .about = file_,
-            .what = *twice,
-            .harm = "processes that use different names do not see each other: tasks run twice; "
-                    "every other command is refused",
-            .fix = kOneName});
+      find("second_name", Severity::hazard, file_, {{"names", *twice}, {"one_name", kOneName}});
     else
       checked("one name, and no file of the database is mounted alone");
     if (database_.clock().boot_known()) return;
-    find({.code = "boot_unknown",
-          .severity = Severity::note,
-          .about = "/proc/sys/kernel/random/boot_id",
-          .what = "the kernel's boot id is hidden, as in containers of systemd-nspawn",
-          .harm = "none; after a restart of the machine, leases may run to their end first",
-          .fix = "show the kernel's boot id to the container"});
+    find("boot_unknown", Severity::note, "/proc/sys/kernel/random/boot_id");
   }
 
   void at_wake_ups() {
@@ -286,12 +192,7 @@ class Look {
       checked("inotify: there");
       return;
     }
-    find({.code = "no_inotify",
-          .severity = Severity::note,
-          .about = "inotify",
-          .what = "this user has no inotify instance left (" + errno_text(errno) + ")",
-          .harm = "none; workers in other processes look every 50 ms instead of being woken",
-          .fix = "sysctl fs.inotify.max_user_instances=1024"});
+    find("no_inotify", Severity::note, "inotify", {{"error", errno_text(errno)}});
   }
 
   Database& database_;

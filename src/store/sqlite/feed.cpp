@@ -1,6 +1,9 @@
-// The feed, derived from the other tables: what is fresh lies behind the queue's cursor, what comes
-// again is due in the ledger, and what was handed over without a record of its own is pending. So is
-// from the beginning what is to wait for its not-before, and what a person's order waits for.
+// The feed and Store::commit(). The feed is derived from the other tables:
+//
+//   fresh entries        log entries after the queue's cursor
+//   entries due again    ledger rows with `due`
+//   other deliveries     rows of `pending`: entries that were handed over and have no record yet,
+//                        entries with a future not-before, and entries with a person's order
 #include <algorithm>
 
 #include "codec/record_codec.h"
@@ -13,18 +16,18 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kScanned = 8'192;  // log entries per transaction, matching or not
-constexpr Duration kMembersLook{100};    // how soon a dead worker is noticed
-constexpr Duration kClockLook{5};        // a given clock is moved without a word to us
+constexpr std::size_t kScannedForTasks = 8'192;  // log entries per transaction, matching or not
+constexpr Duration kMembersLook{100};            // how soon a dead worker is noticed
+constexpr Duration kClockLook{5};                // the owner of a given clock does not notify us
 constexpr Duration kLongestWait{std::chrono::hours{24 * 365}};  // longer ones would overflow
 
 // --- Looking, without the write lock --------------------------------------------------------
 
 struct Outlook {
-  bool ready = false;               // something seems to be there
-  bool someone_gone = false;        // a worker that held something is
-  bool others_run = false;          // workers that may go
-  std::optional<StoreTime> next{};  // when something is due
+  bool ready = false;               // there seems to be an entry to hand over
+  bool someone_gone = false;        // a worker that holds tasks is gone
+  bool others_run = false;          // other workers hold tasks, and may die
+  std::optional<StoreTime> next{};  // when the next entry is due
 };
 
 Outlook look(ReadTransaction& transaction, const Fetch& request) {
@@ -71,10 +74,11 @@ Outlook look(ReadTransaction& transaction, const Fetch& request) {
 
 // --- Claims that are not watched yet --------------------------------------------------------
 
-// Most claims are settled long before their leases end, and to have each in the index of `due` for
-// that while costs as much as its row. So a fresh claim is not watched: all that lie behind the
-// queue's `swept` are looked through when the first of their leases ends (`lapse`), when a worker is
-// gone, and when there are many; whichever are running then are watched from then on.
+// Most claims are settled long before their leases end. An entry in the index of `due` for such a
+// claim would cost as much as its row. So a fresh claim has `watched = 0` and is in no index. All
+// such rows are after the queue's `swept`. sweep() scans them when the first of their leases ends
+// (`lapse`), when a worker is gone, and when there are many. It sets `watched = 1` for the claims
+// that still run. This sweep is not the sweep of the Housekeeper.
 
 constexpr std::int64_t kUnwatched = 8'192;
 
@@ -120,7 +124,7 @@ class HandOver {
         pushed_(transaction.now() + queue_.definition.lease) {}
 
   std::vector<Delivery> run(bool someone_gone) {
-    if (request_.stop.stop_requested()) return {};  // while we waited for the lock
+    if (request_.stop.stop_requested()) return {};  // it came while this waited for the lock
     if (request_.member) check_member();
     if (queue_.definition.paused) return {};
     if (someone_gone) clear_gone(transaction_, queue_);
@@ -142,7 +146,7 @@ class HandOver {
                               "start the worker again"});
   }
 
-  // What is due in the ledger or pending, the longest due first.
+  // Entries that were handed over before and are due: ledger rows, then pending rows, oldest first.
   std::vector<Sequence> due_again() {
     std::vector<Sequence> sequences;
     const std::size_t most = std::min(request_.limit, request_.again);
@@ -169,7 +173,7 @@ class HandOver {
     return sequences;
   }
 
-  // What has never been handed over, and whose not-before has come.
+  // Entries with a not-before that has passed, and that were never handed over.
   std::vector<Sequence> due_first() {
     std::vector<Sequence> sequences;
     if (deliveries_.size() >= request_.limit) return sequences;
@@ -194,7 +198,7 @@ class HandOver {
       if (entry) hand_over(std::move(*entry), {}, read_order(transaction_, queue_, sequence));
     });
     if (known) return;
-    // Nothing to hand over: the log has forgotten it.
+    // Retention has removed the entry from the log: there is nothing to hand over.
     const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
     for (const auto& row : {rows.task, rows.own})
       if (row && row->due) set_due(transaction_, *row, std::nullopt);
@@ -219,14 +223,14 @@ class HandOver {
     const bool without_rows = queue_.by_id() && no_rows_between(cursor, tail);
     const bool ordered = orders_after(cursor);
     TopicFilter wanted(queue_.definition);
-    // What had lost its body before this queue came was settled without it. What has a delay is
-    // pending from the beginning.
+    // Skips entries whose body was retired before this queue was added. Skips entries with a delay,
+    // because they have pending rows.
     Query query = transaction_.db().query(
         "SELECT " ONCE_ENTRY_COLUMNS
         ", stage FROM log WHERE sequence > ?1 AND sequence <= ?2 ORDER BY sequence");
     query.bind(cursor, tail);
     std::size_t scanned = 0;
-    while (deliveries_.size() < request_.limit && scanned < kScanned) {
+    while (deliveries_.size() < request_.limit && scanned < kScannedForTasks) {
       if (!query.step()) {
         cursor = tail;
         break;
@@ -246,7 +250,7 @@ class HandOver {
     tally.changed = true;
   }
 
-  // A person's order may come before the feed does; then the entry is pending too.
+  // A person may give an order before the entry was handed over. Then the entry has a pending row.
   bool orders_after(std::int64_t cursor) {
     Query query = transaction_.db().query(
         "SELECT 1 FROM pending INDEXED BY pending_wake WHERE qid = ?1 AND sequence > ?2"
@@ -254,8 +258,8 @@ class HandOver {
     return query.bind(queue_.qid, cursor).step();
   }
 
-  // A record that cannot be read keeps nobody from the others: its entry is put off for a lease.
-  // Who asks for the record hears the error.
+  // A record that cannot be read must not block the other entries. Its entry is put off for a
+  // lease. A caller that reads the record gets the error.
   template <class HandOverOne>
   void unless_damaged(Sequence sequence, HandOverOne hand_over_one) {
     try {
@@ -275,7 +279,7 @@ class HandOver {
       set_pending(transaction_, queue_, sequence, pushed_);
   }
 
-  // Almost always so, and then the ledger need not be asked entry by entry.
+  // This is almost always true. Then the ledger is not queried for each entry.
   bool no_rows_between(std::int64_t cursor, std::int64_t tail) {
     Query query =
         transaction_.db().query("SELECT 1 FROM ledger WHERE place > ?1 AND place <= ?2 LIMIT 1");
@@ -286,8 +290,8 @@ class HandOver {
   }
 
   struct Known {
-    bool fresh = false;         // it comes from behind the cursor
-    bool without_rows = false;  // of the ledger
+    bool fresh = false;         // the entry is after the cursor
+    bool without_rows = false;  // the entry has no row in the ledger
   };
 
   void hand_over(Entry entry, Known known, std::optional<core::Order> order) {
@@ -332,7 +336,7 @@ class HandOver {
     deliveries_.push_back(std::move(delivery));
   }
 
-  // Nobody else is handed the entry for a lease. Answers until when.
+  // Makes the entry due only after a lease, so that no other worker gets it. Returns that time.
   StoreTime keep_from_others(Sequence sequence, const EntryRows& rows, bool ordered) {
     StoreTime until = pushed_;
     const LedgerRow* watched = rows.watched();
@@ -359,8 +363,8 @@ class HandOver {
 // --- Waking ---------------------------------------------------------------------------------
 
 void wake_one(WriteTransaction& transaction, const KnownQueue& queue, const Wake& item) {
-  std::optional<StoreTime> not_before;  // of an entry that is to wait for it
-  bool fresh = false;                   // behind the cursor
+  std::optional<StoreTime> not_before;  // of an entry with a delay
+  bool fresh = false;                   // the entry is after the cursor
   {
     Query query = transaction.db().query(
         "SELECT topic, appended_at + delay, sequence > (SELECT cursor FROM queue WHERE qid = ?1)"
@@ -373,7 +377,7 @@ void wake_one(WriteTransaction& transaction, const KnownQueue& queue, const Wake
   const StoreTime now = transaction.now();
   const EntryRows rows = read_rows(transaction.db(), queue, item.sequence);
   const LedgerRow* standing = rows.standing();
-  // What was never claimed is still not run before its time.
+  // A wake does not start a task before its not-before.
   const StoreTime due = standing ? now : std::max(now, not_before.value_or(now));
   if (standing && !core::settled(standing->state)) set_due(transaction, *standing, now);
   if (item.order)
@@ -392,7 +396,7 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
   std::int64_t swept = 0;
   std::int64_t cursor = 0;
   {
-    // Without a lapse there is no such claim.
+    // If `lapse` is null, the queue has no unwatched claim.
     Query query = transaction.db().query(
         "SELECT swept, cursor FROM queue WHERE qid = ?1 AND lapse IS NOT NULL");
     if (!query.bind(queue.qid).step()) return;
@@ -404,22 +408,23 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
   tally.none_lapses = true;
 }
 
-Store::TurnResult SqliteStore::turn(std::span<const Swap> items, const Fetch& request) {
-  const auto encoded = encode_all(items);
-  TurnResult both;
-  const auto turned = database_->write([&](WriteTransaction& transaction) {
-    both.swapped = swap_all(transaction, items, encoded);
+Store::CommitResult SqliteStore::commit(std::span<const Swap> records, const Fetch& request) {
+  if (records.empty()) return {.delivered = wait_for_deliveries(request)};
+  const auto encoded = encode_all(records);
+  CommitResult both;
+  const auto committed = database_->write([&](WriteTransaction& transaction) {
+    both.swapped = swap_all(transaction, records, encoded);
     both.delivered = HandOver(transaction, request).run(look_for_gone(transaction, request.queue));
   });
-  if (turned) return both;
-  const Error& error = turned.error();
+  if (committed) return both;
+  const Error& error = committed.error();
   if (error.in_doubt || error.retryable)
-    return {.swapped = std::vector<Result<Swapped>>(items.size(), error), .delivered = error};
-  // What keeps claims from being made keeps nobody from recording what was done.
-  return {.swapped = swap(items), .delivered = error};
+    return {.swapped = std::vector<Result<Swapped>>(records.size(), error), .delivered = error};
+  // An error of the claims must not prevent the records from being written.
+  return {.swapped = swap(records), .delivered = error};
 }
 
-// Who only takes turns does not look(): this stands in for it.
+// A worker that always commits with records never calls look(). This check replaces it.
 bool SqliteStore::look_for_gone(WriteTransaction& transaction, const std::string& name) {
   const auto now = steady_clock::now();
   auto& looked = members_looked_[name];
@@ -430,7 +435,7 @@ bool SqliteStore::look_for_gone(WriteTransaction& transaction, const std::string
                      [&](core::Member member) { return transaction.holders().gone(member); });
 }
 
-Result<std::vector<Delivery>> SqliteStore::fetch(const Fetch& request) {
+Result<std::vector<Delivery>> SqliteStore::wait_for_deliveries(const Fetch& request) {
   const auto deadline = steady_clock::now() + std::min(request.wait, kLongestWait);
   Notifier& notifier = database_->notifier();
   while (true) {
@@ -444,7 +449,7 @@ Result<std::vector<Delivery>> SqliteStore::fetch(const Fetch& request) {
         return HandOver(transaction, request).run(outlook->someone_gone);
       });
       if (!handed || !handed->empty()) return handed;
-      // Another worker was faster, or only other topics were passed so far: look again.
+      // Another worker was faster, or the scan met only entries of other topics: look again.
       if (outlook->ready) continue;
     }
     const auto now = steady_clock::now();
@@ -466,7 +471,7 @@ Result<void> SqliteStore::settle(std::span<const Settlement> items) {
       const EntryRows rows = read_rows(transaction.db(), *queue, item.sequence);
       const LedgerRow* watched = rows.watched();
       const auto due = watched ? watched->due : pending_due(transaction, *queue, item.sequence);
-      // Somebody else has it by now, and will answer.
+      // The entry was handed over again since. The worker that has it now will answer.
       if (!due || handle_of(*due) != item.handle) continue;
       const StoreTime now = transaction.now();
       if (watched) {
@@ -495,8 +500,8 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
     Overlooked page{.settled = after};
     if (limit == 0) return page;
     const std::uint64_t first = queue.first() > 0 ? queue.first() - 1 : 0;
-    // A row says nothing when it is settled, or when the feed looks at it again. The inner limit
-    // keeps the read short.
+    // A row is not overlooked if it is settled or if the feed will hand it over again. The inner
+    // limit keeps the read short.
     Query query = db.query(
         "SELECT l.sequence, l.topic, l.stage, p.due IS NOT NULL, g.place IS NOT NULL, g.due IS NOT"
         " NULL AND (g.watched = 1 OR l.sequence > (SELECT swept FROM queue WHERE qid = ?1)), "
@@ -506,21 +511,21 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
         " LEFT JOIN pending p ON p.qid = ?1 AND p.sequence = l.sequence"
         " LEFT JOIN ledger g ON g.place BETWEEN ?4 + l.sequence * 2 AND ?4 + l.sequence * 2 + 1"
         " ORDER BY l.sequence, g.place");
-    query.bind(queue.qid, std::max(after.value, first), static_cast<std::uint64_t>(kScanned),
-               first_place(queue.qid));
+    query.bind(queue.qid, std::max(after.value, first),
+               static_cast<std::uint64_t>(kScannedForTasks), first_place(queue.qid));
     struct Look {
       Sequence sequence{};
-      bool open = false;     // it is the queue's, and not settled
-      bool watched = false;  // the feed looks at it again
+      bool open = false;     // the entry belongs to the queue and is not settled
+      bool watched = false;  // the feed will hand it over again
       bool scheduled = false;
     };
     bool all_settled = true;
     std::size_t scanned = 0;
     std::optional<Look> last;
-    // True: the page is full.
+    // Returns true if the page is full.
     const auto take = [&] {
       if (!last) return false;
-      // What is scheduled for next year must not have everything behind it read again and again.
+      // A task that is scheduled for next year must not make each sweep read all entries after it.
       all_settled = all_settled && (!last->open || last->scheduled);
       if (all_settled) page.settled = last->sequence;
       if (!last->open || last->watched) return false;
@@ -538,16 +543,16 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
         ++scanned;
         last = Look{.sequence = sequence};
       }
-      // One that is settled and looked at again owes a reply.
+      // A settled row that is due owes a reply.
       const bool settled = query.integer(4) != 0 && query.integer(5) == 0 &&
                            core::settled(static_cast<State>(query.integer(6)));
       last->scheduled = query.integer(4) == 0 && query.integer(7) != 0;
       last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;
-      // Of two rows the entry's own comes last, and says how it stands.
+      // If there are two rows, the own record comes last, and it counts.
       last->open = query.integer(2) == 0 && !settled && wanted.matches(query.bytes(1));
     }
     if (take()) return page;
-    if (scanned == kScanned) page.next = last->sequence;
+    if (scanned == kScannedForTasks) page.next = last->sequence;
     return page;
   });
 }

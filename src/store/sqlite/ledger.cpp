@@ -5,7 +5,8 @@
 namespace once::store::sqlite {
 namespace {
 
-// What an answered delivery leaves of its pending row, now that the record says when to look again.
+// Updates the pending row of the delivery that the swap answers. The new record says when the feed
+// looks at the entry again.
 void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, const Swap& item,
                      const Put& written) {
   if (written.place < 0) return;
@@ -13,7 +14,7 @@ void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, con
   if (sequence_at(written.place) == sequence) {
     drop_answered(transaction, queue, sequence, item.handle);
   } else if (!item.handle.empty()) {
-    // The record of its key is bound to another entry; this one goes by it.
+    // The record of the key is about another entry. This entry follows that record.
     const auto pending = pending_due(transaction, queue, sequence);
     if (!pending || handle_of(*pending) != item.handle) return;
     if (const auto again = core::look_again(item.record))

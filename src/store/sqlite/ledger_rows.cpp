@@ -138,16 +138,21 @@ PackedRecord packed(const Record& record) {
   return encoding::pack(record, {.value = kInside, .logs = true});
 }
 
-Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders, Values values) {
+Record read_record(Connection& db, Place place, Values values) {
   Query query = db.query("SELECT record, own_size FROM ledger WHERE place = ?1");
-  query.bind(row.place).step();
+  query.bind(place).step();
   std::vector<MovedValue> moved;
   std::optional<std::size_t> own_size;
   if (!query.null(1)) own_size = query.number(1);
   auto record = encoding::unpack(query.bytes(0), own_size, moved);
   if (!record) throw Failure(record.error());
-  if (values == Values::read) read_values(db, row.place, *record, moved);
-  Stored stored{.record = std::move(*record), .revision = row.revision, .stamp = row.stamp};
+  if (values == Values::read) read_values(db, place, *record, moved);
+  return std::move(*record);
+}
+
+Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders, Values values) {
+  Stored stored{
+      .record = read_record(db, row.place, values), .revision = row.revision, .stamp = row.stamp};
   stored.holder_gone = holders.gone(stored.record, stored.stamp);
   return stored;
 }
@@ -210,7 +215,7 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
                                 " has another key: nothing was recorded under '" + at.key + "'"});
   }
   const EntryRows& rows = there ? *there : spot.rows;
-  // One entry stands in one place: under its key, or by itself.
+  // An entry has one record: the one of its key, or its own record.
   if (of_entry && !spot.current()) {
     if (own && rows.task) throw Failure(stands_elsewhere(sequence_at(result.place)));
     if (!own && rows.own && core::settled(rows.own->state))
@@ -263,7 +268,7 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
     }
   }
   if (result.due) transaction.due_at(*result.due);
-  // The entry stands as its own record says; the one of its key beside it counts for nothing.
+  // If the entry has an own record, that one counts, and the record of its key does not.
   if (!lone && (own || !rows.own)) count(transaction, queue, rows.standing(), record.state);
   result.stored = {
       .record = std::move(record), .revision = revision, .stamp = now, .holder_gone = gone};

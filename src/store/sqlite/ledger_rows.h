@@ -1,15 +1,15 @@
-// Rows of the ledger and of pending deliveries, as the ledger and the feed both need them.
+// Reads and writes rows of the tables `ledger` and `pending`, for ledger.cpp and feed.cpp.
 //
-// A row's place is one number, queue and sequence and which of the entry's two records it is:
+// The key of a ledger row is its place, one number:
 //
 //   place = qid * 2^43 + sequence * 2 + own
 //
-// so that claims and completions in sequence order touch neighbouring pages, by the fastest key
-// SQLite has. Records without a log entry have places below zero.
+// So claims and completions in sequence order touch neighbouring pages, and the key is a rowid, the
+// fastest key of SQLite. Lone records have places below zero.
 //
-// An entry's two records are the one of its key and its own; its own says how the entry stands when
-// there are both. The feed goes by `due` of these rows; an entry without a row that says when to
-// look again has a pending one, and so has one for which an order waits.
+// An entry may have two records: the one of its key, and its own record. If both exist, the own
+// record counts. The feed reads `due` of these rows. An entry without such a `due` has a row in
+// `pending`. An entry with an order that no worker has applied has one too.
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ constexpr Sequence sequence_at(Place place) {
 }
 inline StoreTime store_time(std::int64_t milliseconds) { return StoreTime{Duration{milliseconds}}; }
 
-// All of a row but its record.
+// The columns of a ledger row without the encoded record.
 struct LedgerRow {
   Place place{};
   State state{};
@@ -50,7 +50,7 @@ struct EntryRows {
   std::optional<LedgerRow> own{};
 
   const LedgerRow* standing() const { return own ? &*own : task ? &*task : nullptr; }
-  // The one by which the feed goes.
+  // The row whose `due` the feed uses; null if there is none.
   const LedgerRow* watched() const {
     if (own && own->due) return &*own;
     return task && task->due ? &*task : nullptr;
@@ -58,19 +58,20 @@ struct EntryRows {
 };
 
 EntryRows read_rows(Connection& db, const KnownQueue& queue, Sequence sequence);
-enum class Values { read, leave };  // the large values of a record that lie outside it
+enum class Values { read, leave };  // whether to read the values that are stored outside the record
+Record read_record(Connection& db, Place place, Values values = Values::read);
 Stored read_record(Connection& db, const LedgerRow& row, HolderCheck& holders,
                    Values values = Values::read);
-// The same for people and totals: into the row, which says when it is damaged.
+// The same for listings and totals. A record that cannot be read sets `row.damaged`.
 void show_record(Connection& db, const LedgerRow& from, HolderCheck& holders, Row& row,
                  Values values = Values::read);
 
-// Where an address leads.
+// The place of an address in the ledger.
 struct Spot {
   const Address& at;
-  std::optional<Place> place{};  // none: there is no row yet, and a new one takes what fits
-  EntryRows rows{};              // of the entry that has the place
-  bool fresh = false;            // a claim comes from behind the queue's cursor
+  std::optional<Place> place{};  // nullopt if there is no row yet
+  EntryRows rows{};              // the rows of the entry that has the place
+  bool fresh = false;            // a claim of an entry after the queue's cursor
 
   const std::optional<LedgerRow>& current() const {
     return at.kind == Address::Kind::entry ? rows.own : rows.task;
@@ -80,8 +81,8 @@ Spot find_spot(Connection& db, const KnownQueue& queue, const Address& at);
 // For an entry that is known to have no row, in a queue whose key is the id.
 Spot free_spot(const KnownQueue& queue, const Address& at);
 
-// Writes the record over what is there. Answers where, and what is stored now. Throws when the
-// address names no entry.
+// Writes the record over the row of the spot. Returns its place and what is stored now. Throws if
+// the address names no entry.
 struct Put {
   Place place{};
   std::optional<StoreTime> due{};
@@ -89,46 +90,50 @@ struct Put {
 };
 Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
         const PackedRecord& packed);
-// As put() wants it: larger values lie outside the record, where a renewal does not write them again.
+// Encodes a record for put(). Large values are stored outside the record, so a renewal does not
+// write them again.
 PackedRecord packed(const Record& record);
 
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
                                      Sequence sequence);
-// It has been handed over, or is to be again. An order that is there stays.
+// Makes an entry pending that was handed over before. Its order, if it has one, stays.
 void set_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
                  StoreTime due);
-// It has never been handed over, and is not to be before `due`.
+// Makes an entry pending that was never handed over. The feed hands it over at `due` or later.
 void schedule(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
               StoreTime due);
 void insert_scheduled(Connection& db, std::int64_t qid, Sequence sequence, StoreTime due);
 void drop_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence);
-// After the delivery with that handle (empty: none) was answered: an order that it did not carry
-// stays.
+// Drops the pending row after the delivery with that handle (or empty) was answered. An order that
+// the delivery did not carry stays.
 void drop_answered(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
                    const std::string& handle);
 
-// What came with a wake and waits to be carried out.
+// The order that came with a wake and that no worker has applied yet.
 std::optional<core::Order> read_order(WriteTransaction& transaction, const KnownQueue& queue,
                                       Sequence sequence);
-// Keeps the order with the entry, unless there is one, and has it handed over at `due`.
+// Stores the order with the entry, unless the entry has one. The feed hands the entry over at
+// `due`.
 void keep_order(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
                 const core::Order& order, StoreTime due);
-// The entry's order goes with the delivery that is nobody else's until then.
+// The delivery that is held until then carries the entry's order.
 void carry_order(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
                  StoreTime until);
-// The delivery that carried an order comes again then, and the order with it.
+// The feed hands the delivery over again at `due`, with the order that it carried.
 void carry_again(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
                  const std::string& handle, StoreTime due);
 
 void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due);
 
-// Has all running claims watched, by the index of `due`.
+// Sets `watched = 1` for all running claims of the queue, which puts them into the index of `due`.
 void watch_claims(WriteTransaction& transaction, const KnownQueue& queue);
 
-// A delivery's handle: until when it is nobody else's. Handed over again, it has another.
+// A delivery's handle is the time until which no other worker gets the entry. A later delivery of
+// the entry has another time.
 std::string handle_of(StoreTime due);
 
-// When the feed may put a look at the row off to: never past the end of a lease that runs.
+// The time until which the feed may put the row off: `wanted`, or the end of a running lease if
+// that is earlier.
 StoreTime no_later_than_lease(WriteTransaction& transaction, const LedgerRow& row,
                               StoreTime wanted);
 

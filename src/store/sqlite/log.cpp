@@ -8,9 +8,9 @@
 namespace once::store::sqlite {
 namespace {
 
-// One page of a read ends at whichever comes first, so that no reader is long.
-constexpr std::size_t kScanned = 2'000;
-constexpr std::size_t kPageBytes = 8 << 20;
+// A page of a read ends at the first of these limits, so that no read transaction is long.
+constexpr std::size_t kScannedEntries = 2'000;
+constexpr std::size_t kLogPageBytes = 8 << 20;
 
 struct Known {
   Sequence sequence{};
@@ -48,8 +48,7 @@ Appended append_again(WriteTransaction& transaction, const Append& item) {
   return {.verdict = verdict, .sequence = known.sequence, .digest = known.digest};
 }
 
-// Counts the new entry for the queues that have it. One that is to wait is pending there until its
-// time comes.
+// Counts the new entry for each queue that takes it. An entry with a delay becomes a pending row.
 void route(WriteTransaction& transaction, const std::vector<std::size_t>& places,
            std::uint64_t sequence, const Append& item) {
   bool routed = false;
@@ -132,13 +131,13 @@ Result<std::vector<Entry>> SqliteStore::read(Sequence after, std::size_t limit,
                                            " FROM log WHERE sequence > ?1 ORDER BY sequence");
       query.bind(after);
       std::size_t bytes = 0;
-      for (std::size_t scanned = 0; scanned < kScanned; ++scanned) {
+      for (std::size_t scanned = 0; scanned < kScannedEntries; ++scanned) {
         if (!query.step()) return true;
         after = {query.number(0)};
         if (!wanted.matches(query.bytes(2))) continue;
         found.push_back(entry_from(query));
         if (found.back().body) bytes += found.back().body->text().size();
-        if (found.size() == limit || bytes >= kPageBytes) return true;
+        if (found.size() == limit || bytes >= kLogPageBytes) return true;
       }
       return false;
     });

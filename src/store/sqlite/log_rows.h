@@ -1,4 +1,4 @@
-// Rows of the log, as entries.
+// Reads rows of the table `log` as entries.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace once::store::sqlite {
 inline constexpr int kEntryColumns = 12;
 inline constexpr int kDelayColumn = 8;
 
-// The same without body and headers, for those who go through many.
+// The same without body and headers, for callers that read many rows.
 #define ONCE_LEAN_COLUMNS                                                                    \
   "sequence, id, topic, NULL, digest, published_at, duplicates, appended_at, delay, lives, " \
   "0, NULL"

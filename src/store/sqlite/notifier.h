@@ -1,6 +1,6 @@
-// Wakes those who wait for work. Inside the process notify() does; between processes a writer
-// touches the lock file after its commit, and inotify tells everybody else. (Watching the WAL
-// misses wake-ups: the write is seen before the commit is visible.)
+// Wakes fetches that wait for tasks. Inside the process, notify() wakes them. Between processes, a
+// writer touches the lock file after its commit, and inotify wakes the other processes. To watch
+// the write-ahead log would miss wake-ups, because a write is seen before its commit is visible.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,8 @@ class Notifier {
  public:
   explicit Notifier(std::string watched) : watched_(std::move(watched)) {}
 
-  // Take this before looking for work, then wait() with it: what comes in between is not missed.
+  // Call it before looking for tasks, and pass the result to wait(). Then no notification is
+  // missed.
   std::uint64_t listen();
   void notify();
   // Returns when something was notified after `heard`, at `until`, on a stop, or early.

@@ -66,13 +66,14 @@ struct Wanted {
   std::vector<struct stat> sides{};
 };
 
-enum class Look { has_it_not, has_it, unseen };
+enum class FileLook { has_it_not, has_it, unseen };
 
-Look look_into(const fs::path& process, const Wanted& wanted, OpenedBy& holder) {
+FileLook look_into(const fs::path& process, const Wanted& wanted, OpenedBy& holder) {
   std::error_code failed;
   bool found = false;
   fs::directory_iterator each(process / "fd", failed);
-  if (failed) return failed == std::errc::permission_denied ? Look::unseen : Look::has_it_not;
+  if (failed)
+    return failed == std::errc::permission_denied ? FileLook::unseen : FileLook::has_it_not;
   for (; each != fs::directory_iterator(); each.increment(failed)) {
     struct stat status {};
     if (stat(each->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
@@ -91,7 +92,7 @@ Look look_into(const fs::path& process, const Wanted& wanted, OpenedBy& holder) 
   }
   holder.ours |= same_program(process);
   holder.other_time = other_time(process);
-  return found || !holder.deleted.empty() ? Look::has_it : Look::has_it_not;
+  return found || !holder.deleted.empty() ? FileLook::has_it : FileLook::has_it_not;
 }
 
 }  // namespace
@@ -117,9 +118,9 @@ OpenFiles who_has_open(const std::string& database) {
        each.increment(failed)) {
     OpenedBy holder{.pid = pid_of(each->path())};
     if (holder.pid == 0 || holder.pid == getpid()) continue;
-    const Look look = look_into(each->path(), wanted, holder);
-    ++(look == Look::unseen ? open.unseen : open.looked_into);
-    if (look != Look::has_it) continue;
+    const FileLook look = look_into(each->path(), wanted, holder);
+    ++(look == FileLook::unseen ? open.unseen : open.looked_into);
+    if (look != FileLook::has_it) continue;
     holder.name = program_name(holder.pid);
     open.others.push_back(std::move(holder));
   }

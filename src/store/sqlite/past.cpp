@@ -11,7 +11,7 @@
 namespace once::store::sqlite {
 namespace {
 
-constexpr std::int64_t kScanned = 10'000;  // records per read transaction
+constexpr std::int64_t kScannedHours = 10'000;  // records per read transaction
 
 core::Past past_from(std::string_view bytes) {
   auto past = encoding::decode_past(bytes);
@@ -111,7 +111,7 @@ Result<Ledger::Strays> SqliteStore::strays(std::string_view name, const std::str
         "SELECT g.place, g.key, l.sequence IS NULL FROM (SELECT place, key FROM ledger"
         "  WHERE place > ?1 AND place < ?2 ORDER BY place LIMIT ?3) g"
         " LEFT JOIN log l ON l.sequence = (g.place & ?4) / 2 ORDER BY g.place");
-    query.bind(last, first_place(queue.qid + 1), kScanned, first_place(1) - 1);
+    query.bind(last, first_place(queue.qid + 1), kScannedHours, first_place(1) - 1);
     std::int64_t scanned = 0;
     for (; query.step(); ++scanned) {
       last = query.integer(0);
@@ -121,7 +121,7 @@ Result<Ledger::Strays> SqliteStore::strays(std::string_view name, const std::str
                               .key = std::string(query.bytes(1)),
                               .sequence = sequence_at(last)});
     }
-    if (scanned == kScanned) page.next = std::to_string(last);
+    if (scanned == kScannedHours) page.next = std::to_string(last);
     return page;
   });
 }

@@ -1,6 +1,6 @@
-// Who is alive, as the kernel knows it. Each worker holds a lock on one byte of a file beside the
-// database, the byte of its member number, by an open file description of its own that its programs
-// inherit. The byte is free when the worker and all its programs are gone, however they ended.
+// Tells which workers are alive, by kernel locks. Each worker locks one byte of `PATH-members`, the
+// byte of its member number. Its programs inherit the open file description that holds the lock. So
+// the byte is free when the worker and all its programs are gone, however they ended.
 #pragma once
 
 #include <sys/types.h>
@@ -27,9 +27,9 @@ class Presence {
   // Takes the member's byte; it is given back when the last copy of the descriptor is closed.
   Result<Place> take(core::Member member);
 
-  // Whether nobody holds the byte any more. False when that cannot be known.
+  // Whether the byte is known to be free. False if that is unknown.
   bool gone(core::Member member, std::int64_t file);
-  // Whether somebody does. False when that cannot be known.
+  // Whether the byte is known to be locked. False if that is unknown.
   bool held(core::Member member, std::int64_t file);
 
  private:

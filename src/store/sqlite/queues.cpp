@@ -11,7 +11,7 @@ namespace once::store::sqlite {
 namespace {
 
 constexpr std::int64_t kDeletedAtOnce = 5'000;
-constexpr std::size_t kScanned = 10'000;
+constexpr std::size_t kScannedTopics = 10'000;
 
 // Which whole entries of the log a queue has, and how many of them would be unrouted without it.
 struct Matches {
@@ -74,7 +74,7 @@ std::optional<StoreTime> oldest_fresh(Connection& db, const KnownQueue& queue, s
   query.bind(cursor, tail);
   for (std::size_t scanned = 1; query.step(); ++scanned) {
     const bool found = query.integer(2) != 0 && wanted.matches(query.bytes(1));
-    if (found || scanned == kScanned) return store_time(query.integer(0));
+    if (found || scanned == kScannedTopics) return store_time(query.integer(0));
   }
   return std::nullopt;
 }

@@ -260,6 +260,9 @@ Result<Meta::RetirePage> SqliteStore::retire(Sequence after, std::size_t limit) 
     const auto forgotten = retire_ledgers();
     if (!forgotten) return forgotten.error();
     page.retired = *forgotten;
+    const auto expired = key_values_.remove_expired();
+    if (!expired) return expired.error();
+    page.retired.records += *expired;
   }
   if (looked->ripe.empty() && !looked->queue_removed) return page;
   const auto written = database_->write([&](WriteTransaction& transaction) {

@@ -8,7 +8,7 @@
 namespace once::store::sqlite {
 namespace {
 
-constexpr std::int64_t kScanned = 1'000;  // rows per read transaction
+constexpr std::int64_t kScannedRows = 1'000;  // rows per read transaction
 
 // The records of a ledger alone by key: all after one, and all from the first on.
 constexpr const char* kAloneAfter =
@@ -29,7 +29,7 @@ std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
         db.query("SELECT sequence FROM log WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
     // What is asked for by its number is found without going along.
     const bool one = up_to.value == after.value + 1;
-    query.bind(after, one ? 1 : kScanned);
+    query.bind(after, one ? 1 : kScannedRows);
     while (query.step()) found.push_back({query.number(0)});
     return found;
   }
@@ -37,14 +37,14 @@ std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
     Query query = db.query(
         "SELECT sequence FROM pending WHERE qid = ?1 AND sequence > ?2 AND first = 1"
         " ORDER BY sequence LIMIT ?3");
-    query.bind(queue.qid, after, kScanned);
+    query.bind(queue.qid, after, kScannedRows);
     while (query.step()) found.push_back({query.number(0)});
     return found;
   }
   const auto collect = [&](const char* sql) {
     Query query = db.query(sql);
-    query.bind(queue.qid, place_of(queue.qid, after, true), first_place(queue.qid + 1), kScanned,
-               number_of(*state));
+    query.bind(queue.qid, place_of(queue.qid, after, true), first_place(queue.qid + 1),
+               kScannedRows, number_of(*state));
     while (query.step()) found.push_back(sequence_at(query.integer(0)));
   };
   switch (*state) {
@@ -57,7 +57,7 @@ std::vector<Sequence> candidates(Connection& db, const KnownQueue& queue,
           " AND place > max(?2, ?3 - (1 << 43) + (SELECT swept FROM queue WHERE qid = ?1) * 2)"
           " AND place < ?3 ORDER BY place LIMIT ?4");
       std::sort(found.begin(), found.end());
-      if (found.size() > kScanned) found.resize(kScanned);
+      if (found.size() > kScannedRows) found.resize(kScannedRows);
       break;
     case State::completed:
       collect(
@@ -122,7 +122,7 @@ class PageReader {
       if (auto row = row_of(transaction, queue, own, candidate)) add(std::move(*row));
       sequence = candidate;
     }
-    return found.size() < static_cast<std::size_t>(kScanned);
+    return found.size() < static_cast<std::size_t>(kScannedRows);
   }
 
   // The rows of a ledger alone, by key.
@@ -132,7 +132,7 @@ class PageReader {
     std::vector<std::pair<std::string, LedgerRow>> found;
     {
       Query query = transaction.db().query(key ? kAloneAfter : kAloneFrom);
-      query.bind(queue.qid, key ? std::string_view(*key) : std::string_view(), kScanned);
+      query.bind(queue.qid, key ? std::string_view(*key) : std::string_view(), kScannedRows);
       while (query.step())
         found.push_back({std::string(query.bytes(0)),
                          {.place = query.integer(1),
@@ -151,7 +151,7 @@ class PageReader {
       show_record(transaction.db(), record, transaction.holders(), row, values());
       if (!filter_.since || row.stored->record.since >= *filter_.since) add(std::move(row));
     }
-    return found.size() < static_cast<std::size_t>(kScanned);
+    return found.size() < static_cast<std::size_t>(kScannedRows);
   }
 
   std::optional<Row> row_of(ReadTransaction& transaction, const KnownQueue& queue, TopicFilter& own,

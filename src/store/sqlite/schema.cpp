@@ -5,6 +5,7 @@
 #include <array>
 
 #include "store/sqlite/failure.h"
+#include "store/sqlite/flow_upgrade.h"
 #include "store/uuid.h"
 
 namespace once::store::sqlite {
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kApplication = 0x4f6e6365;  // "Once"
 constexpr std::int64_t kOldest = 2;                // that can be upgraded
-constexpr std::int64_t kVersion = 5;
+constexpr std::int64_t kVersion = 6;
 
 // log      the tasks in commit order; stage: see core::Stage, stage_at in store time. delay, lives:
 //          see Append; NULL: none
@@ -36,6 +37,7 @@ constexpr std::int64_t kVersion = 5;
 // removed  queues whose rows are still to be deleted
 // past     totals of what retention took, by the hour of publication
 // gone     sequences whose ids retention took, as ranges
+// kv       values under keys, see key_value.h. key: joined(). expires: in store time; NULL: never
 constexpr const char* kTables = R"(
 CREATE TABLE zone (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -169,6 +171,25 @@ BEGIN
 END;
 )";
 
+// Version 5 kept workflows as records of four queues. A process of that version may have the file open:
+// it must not add these queues again and begin runs that this version does not know.
+constexpr const char* kTableOfKeys = R"(
+CREATE TABLE kv (
+  key TEXT PRIMARY KEY,
+  revision INTEGER NOT NULL,
+  stamp INTEGER NOT NULL,
+  expires INTEGER,
+  value BLOB NOT NULL
+) STRICT;
+CREATE INDEX kv_lasting ON kv (key) WHERE expires IS NULL;
+CREATE INDEX kv_expires ON kv (expires) WHERE expires IS NOT NULL;
+CREATE TRIGGER queue_moved BEFORE INSERT ON queue
+  WHEN NEW.name IN ('once-flows', 'once-runs', 'once-keys', 'once-values')
+BEGIN
+  SELECT RAISE(ABORT, 'workflows of this zone need a newer version of once');
+END;
+)";
+
 // From version 2, which kept fewer totals and used them nowhere.
 constexpr const char* kFrom2 = R"(
 ALTER TABLE queue DROP COLUMN past_completed;
@@ -233,12 +254,14 @@ void upgrade_schema(Connection& db) {
   const std::int64_t version = one_number(db, "PRAGMA user_version");
   if (version < 3) db.script(std::string(kFrom2) + kTablesOfThePast + kGoneByNow);
   if (version < 4) db.script(kFrom3);
-  db.script(std::string(kFrom4) + kTableOfValues +
-            "PRAGMA user_version=" + std::to_string(kVersion));
+  if (version < 5) db.script(std::string(kFrom4) + kTableOfValues);
+  db.script(kTableOfKeys);
+  move_flow_records(db);
+  db.script("PRAGMA user_version=" + std::to_string(kVersion));
 }
 
 void create_schema(Connection& db, ZoneClock& clock) {
-  db.script(std::string(kTables) + kTablesOfThePast + kTableOfValues);
+  db.script(std::string(kTables) + kTablesOfThePast + kTableOfValues + kTableOfKeys);
   db.script("PRAGMA application_id=" + std::to_string(kApplication) +
             "; PRAGMA user_version=" + std::to_string(kVersion));
   const std::string uuid = random_uuid();

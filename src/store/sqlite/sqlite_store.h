@@ -1,6 +1,7 @@
-// The default store: one SQLite file that any number of processes on this machine share. Beside
-// `PATH` live `PATH-lock` (writers queue on it), `PATH-members` (who is alive) and SQLite's own
-// `PATH-wal` and `PATH-shm`. Other programs must not write to or checkpoint the file.
+// The default store: one SQLite file that any number of processes on this machine share. Next to
+// `PATH` are `PATH-lock` (the writers' lock), `PATH-members` (the locks of live workers) and
+// SQLite's own `PATH-wal` and `PATH-shm`. Other programs must not write to the file or checkpoint
+// it. store_impl.h declares the store; database.h runs its transactions.
 #pragma once
 
 #include <filesystem>
@@ -14,10 +15,10 @@ namespace once::store {
 
 struct SqliteOptions {
   std::filesystem::path path{};
-  bool create = true;              // false: a missing database is not_found
-  std::shared_ptr<Clock> clock{};  // shared with whoever moves it; null: the machine's
+  bool create = true;              // if false, a missing database is not_found
+  std::shared_ptr<Clock> clock{};  // shared with the caller that moves it; null: the machine's
   Duration lock_wait{10'000};      // how long a write waits for its turn
-  bool as_it_is = false;           // opens also what has a second name, for doctor()
+  bool allow_unsafe = false;       // also opens a database with a second name, for doctor()
   std::string boot_id{};  // of the boot that this is; empty: what the machine says; "?": not known
 };
 

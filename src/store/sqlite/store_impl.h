@@ -1,11 +1,21 @@
-// The seam on SQLite. Its parts are in log.cpp, ledger.cpp, feed.cpp, queues.cpp, rows.cpp,
-// retention.cpp, past.cpp, verify.cpp, membership.cpp and doctor.cpp.
+// SqliteStore, the seam on SQLite. One class, over several files by subject:
+//
+//   log.cpp         append, read, find                 rows.cpp       rows
+//   ledger.cpp      swap, get                          retention.cpp  retention, retire
+//   feed.cpp        commit, settle, overlooked, wake   past.cpp       past, inventory, strays
+//   queues.cpp      add_queue, set_queue, counts ...   verify.cpp     verify
+//   membership.cpp  join                               doctor.cpp     examine
+//   key_values.h    key_values
+//
+// Each call is one transaction of a Database (database.h). ledger_rows.h and log_rows.h read and
+// write the rows.
 #pragma once
 
 #include <chrono>
 #include <map>
 
 #include "store/sqlite/database.h"
+#include "store/sqlite/key_values.h"
 #include "store/sqlite/ledger_rows.h"
 #include "store/store.h"
 
@@ -13,7 +23,10 @@ namespace once::store::sqlite {
 
 class SqliteStore final : public Store {
  public:
-  explicit SqliteStore(std::shared_ptr<Database> database) : database_(std::move(database)) {}
+  explicit SqliteStore(std::shared_ptr<Database> database)
+      : database_(std::move(database)), key_values_(database_) {}
+
+  KeyValue& key_values() override { return key_values_; }
 
   std::vector<Result<Appended>> append(std::span<const Append> items) override;
   Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
@@ -25,9 +38,7 @@ class SqliteStore final : public Store {
   std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) override;
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
-  Result<std::vector<Delivery>> fetch(const Fetch& request) override;
-  TurnResult turn(std::span<const Swap> items, const Fetch& request) override;
-  bool turns() const override { return true; }
+  CommitResult commit(std::span<const Swap> records, const Fetch& request) override;
   Result<void> settle(std::span<const Settlement> items) override;
   Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
@@ -54,16 +65,18 @@ class SqliteStore final : public Store {
   Result<core::Past> past(std::string_view queue) override;
 
  private:
-  Result<Retired> retire_ledgers();  // of queues that are ledgers alone
+  Result<Retired> retire_ledgers();  // the records of ledger-only queues
+  Result<std::vector<Delivery>> wait_for_deliveries(const Fetch& request);
   bool look_for_gone(WriteTransaction& transaction, const std::string& queue);
 
   std::shared_ptr<Database> database_;  // shared with the memberships, which may outlive the store
-  // When turn() last looked for dead workers of a queue; with the write lock held.
+  KeyValues key_values_;
+  // When commit() last looked for dead workers of a queue; with the write lock held.
   std::map<std::string, std::chrono::steady_clock::time_point, std::less<>> members_looked_;
 };
 
-// One answer per item; what fails alone fails for itself. The records are encoded before the lock is
-// taken.
+// Returns one answer per item. An item that fails does not fail the others. The caller encodes the
+// records before it takes the write lock.
 std::vector<PackedRecord> encode_all(std::span<const Swap> items);
 std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
                                       std::span<const PackedRecord> encoded);
@@ -80,11 +93,11 @@ class PastBook {
   core::Sequences gone_;
 };
 
-// Deletes rows of removed queues, a page at a time; true: that was all.
+// Deletes one page of rows of removed queues. Returns true if no such row is left.
 bool clear_removed(WriteTransaction& transaction);
 
 std::vector<Member> members_of(Connection& db, const KnownQueue& queue);
-// What workers held that are gone is due now; who held nothing is forgotten.
+// Makes the tasks of workers that are gone due now. Deletes members that are gone and hold nothing.
 void clear_gone(WriteTransaction& transaction, const KnownQueue& queue);
 
 }  // namespace once::store::sqlite

@@ -2,6 +2,7 @@
 // page is one read transaction, so that what is compared is of one moment.
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 
 #include "codec/digest.h"
@@ -9,25 +10,27 @@
 #include "codec/stored_body.h"
 #include "core/names.h"
 #include "store/sqlite/failure.h"
+#include "store/sqlite/log_rows.h"
 #include "store/sqlite/store_impl.h"
 
 namespace once::store::sqlite {
 namespace {
 
-constexpr std::int64_t kScanned = 2'000;  // rows per read transaction
-constexpr std::size_t kPageBytes = 8 << 20;
-constexpr std::int64_t kNewestRecords = 10'000;  // of each queue that a quick look reads
+constexpr std::int64_t kVerifiedAtOnce = 2'000;  // rows per read transaction
+constexpr std::size_t kVerifyPageBytes = 8 << 20;
+constexpr std::int64_t kQuicklyVerified = 10'000;      // of each queue that a quick look reads
+constexpr Duration kDueSlack = std::chrono::hours(1);  // a lease may have been shortened meanwhile
 
 // Where the verification has come to: the table, and the last row of it that was read.
-struct Mark {
-  enum Part : std::size_t { zone, log, ids, gone, ledger, keys, pending, totals, end };
+struct VerifyMark {
+  enum Part : std::size_t { zone, log, ids, gone, ledger, keys, values, pending, totals, end };
   std::size_t part = zone;
   std::int64_t first = 0;   // sequence, place or queue
   std::int64_t second = 0;  // kind or sequence
   std::string text{};       // id or key
 
-  static Mark from(const std::string& after) {
-    Mark mark;
+  static VerifyMark from(const std::string& after) {
+    VerifyMark mark;
     const char* at = after.data();
     const char* const last = at + after.size();
     const auto take = [&](auto& number) {
@@ -56,21 +59,24 @@ struct QueueRow {
   std::int64_t tail{};
   std::int64_t swept{};
   std::optional<std::int64_t> lapse{};
+  Duration longest_lease{};
 };
 
 class Verification {
  public:
-  Verification(ReadTransaction& transaction, Mark mark)
+  Verification(ReadTransaction& transaction, VerifyMark mark)
       : db_(transaction.db()), holders_(transaction.holders()), mark_(std::move(mark)) {
     zone_ = load_zone(db_);
     for (const KnownQueue& queue : transaction.queues().all()) {
-      Query query = db_.query("SELECT cursor, tail, swept, lapse FROM queue WHERE qid = ?1");
+      Query query =
+          db_.query("SELECT cursor, tail, swept, lapse, longest_lease FROM queue WHERE qid = ?1");
       if (!query.bind(queue.qid).step()) continue;
       queues_[queue.qid] = {.queue = &queue,
                             .cursor = query.integer(0),
                             .tail = query.integer(1),
                             .swept = query.integer(2),
-                            .lapse = query.optional(3)};
+                            .lapse = query.optional(3),
+                            .longest_lease = Duration{query.integer(4)}};
     }
     Query query = db_.query("SELECT qid FROM removed");
     while (query.step()) removed_.insert(query.integer(0));
@@ -79,20 +85,21 @@ class Verification {
   Store::Verified run(Store::Depth depth) {
     bool part_ended = true;
     switch (mark_.part) {
-      case Mark::zone: look_at_zone(depth); break;
-      case Mark::log: part_ended = look_at_log(); break;
-      case Mark::ids: part_ended = look_at_ids(); break;
-      case Mark::gone: part_ended = look_at_gone(); break;
-      case Mark::ledger: part_ended = look_at_ledger(); break;
-      case Mark::keys: part_ended = look_at_keys(); break;
-      case Mark::pending: part_ended = look_at_pending(); break;
-      case Mark::totals: part_ended = look_at_totals(); break;
+      case VerifyMark::zone: look_at_zone(depth); break;
+      case VerifyMark::log: part_ended = look_at_log(); break;
+      case VerifyMark::ids: part_ended = look_at_ids(); break;
+      case VerifyMark::gone: part_ended = look_at_gone(); break;
+      case VerifyMark::ledger: part_ended = look_at_ledger(); break;
+      case VerifyMark::keys: part_ended = look_at_keys(); break;
+      case VerifyMark::values: look_at_values(); break;
+      case VerifyMark::pending: part_ended = look_at_pending(); break;
+      case VerifyMark::totals: part_ended = look_at_totals(); break;
       default: break;
     }
-    page_.done = static_cast<double>(mark_.part) / static_cast<double>(Mark::end);
+    page_.done = static_cast<double>(mark_.part) / static_cast<double>(VerifyMark::end);
     if (part_ended) {
       mark_ = {.part = mark_.part + 1};
-      if (mark_.part == Mark::ledger) mark_.first = INT64_MIN;
+      if (mark_.part == VerifyMark::ledger) mark_.first = INT64_MIN;
     }
     if (depth == Store::Depth::deep) page_.next = mark_.str();
     return std::move(page_);
@@ -115,8 +122,36 @@ class Verification {
 
   // --- Counters and positions: cheap, at any size -------------------------------------------
 
+  // SQLite's own check finds an index that lacks a row, and not one that is gone.
+  void look_at_schema() {
+    static constexpr std::string_view kSlow = "queries that need it become slow as the zone grows";
+    std::map<std::string, std::string_view, std::less<>> missing{
+        {"index ledger_due", kSlow},
+        {"index ledger_aside", kSlow},
+        {"index pending_due", kSlow},
+        {"index pending_wake", kSlow},
+        {"index member_queue", kSlow},
+        {"index kv_lasting", kSlow},
+        {"index kv_expires", kSlow},
+        {"trigger value_goes", "large results stay in the file when their records are forgotten"},
+        {"trigger queue_moved", "an older Once may keep workflows where this one does not look"}};
+    Query query = db_.query(
+        "SELECT type || ' ' || name FROM sqlite_schema WHERE type IN ('index', 'trigger')");
+    while (query.step()) {
+      const std::string name(query.bytes(0));
+      // Only zones that were upgraded with workflows have this trigger; see flow_upgrade.cpp.
+      if (name == "trigger old_runners") continue;
+      if (missing.erase(name) == 0 && name.starts_with("trigger "))
+        find("the database has a " + name + ", which Once did not make",
+             "nobody checked what it does at each write");
+    }
+    for (const auto& [name, harm] : missing)
+      find("the database's own " + name + " is gone", std::string(harm));
+  }
+
   void look_at_zone(Store::Depth depth) {
-    const std::int64_t records = depth == Store::Depth::deep ? INT64_MAX : kNewestRecords;
+    look_at_schema();
+    const std::int64_t records = depth == Store::Depth::deep ? INT64_MAX : kQuicklyVerified;
     for (const SetBack& each : set_back(zone_, used_in(db_, records)))
       find(each.text(), each.harm + "; Once refuses to write until that is mended");
     for (const auto& [qid, row] : queues_) {
@@ -144,9 +179,9 @@ class Verification {
   bool look_at_log() {
     Query query = db_.query(
         "SELECT l.sequence, l.stage, l.topic, l.id, l.digest, l.is_json, l.body, i.sequence,"
-        " l.delay IS NOT NULL FROM log l LEFT JOIN ids i ON i.id = l.id WHERE l.sequence > ?1"
-        " ORDER BY l.sequence LIMIT ?2");
-    query.bind(mark_.first, kScanned);
+        " l.delay IS NOT NULL, l.headers, l.stage_at, l.appended_at FROM log l"
+        " LEFT JOIN ids i ON i.id = l.id WHERE l.sequence > ?1 ORDER BY l.sequence LIMIT ?2");
+    query.bind(mark_.first, kVerifiedAtOnce);
     std::int64_t scanned = 0;
     std::size_t bytes = 0;
     while (query.step()) {
@@ -154,9 +189,9 @@ class Verification {
       mark_.first = query.integer(0);
       bytes += query.bytes(6).size();
       look_at_entry(query);
-      if (bytes >= kPageBytes) return false;
+      if (bytes >= kVerifyPageBytes) return false;
     }
-    return scanned < kScanned;
+    return scanned < kVerifiedAtOnce;
   }
 
   void look_at_entry(const Query& query) {
@@ -176,8 +211,30 @@ class Verification {
     else if (query.number(7) != sequence.value)
       tell("the index of ids leads to #" + std::to_string(query.integer(7)) + " instead",
            "a publish of the same id is compared with another task");
+    look_at_times(query.integer(10), query.integer(11), tell);
+    look_at_headers(query, tell);
     if (stage == core::Stage::whole && !query.null(6)) look_at_digest(query, tell);
     if (stage == core::Stage::whole && query.integer(8) != 0) look_at_schedule(query, sequence, id);
+  }
+
+  // The store's time never goes back, and a commit notes it.
+  template <class Tell>
+  void look_at_times(std::int64_t written, std::int64_t published, const Tell& tell) {
+    if (written < published)
+      tell("its time is before its publication", "it is forgotten too early");
+    if (std::max(written, published) > zone_.time.last)
+      tell("its time is ahead of the zone's",
+           "it is kept for too long, and a claim that died is not noticed");
+  }
+
+  template <class Tell>
+  static void look_at_headers(const Query& query, const Tell& tell) {
+    if (query.null(9)) return;
+    try {
+      decode_headers(query.bytes(9));
+    } catch (const Failure&) {
+      tell("its headers cannot be read", "the task does not run until they are mended");
+    }
   }
 
   template <class Tell>
@@ -218,7 +275,7 @@ class Verification {
         "SELECT i.id, i.sequence, l.id FROM ids i LEFT JOIN log l ON l.sequence = i.sequence"
         " WHERE i.id > ?1 ORDER BY i.id LIMIT ?2");
     const std::string after = mark_.text;
-    query.bind(std::string_view(after), kScanned);
+    query.bind(std::string_view(after), kVerifiedAtOnce);
     std::int64_t scanned = 0;
     for (; query.step(); ++scanned) {
       mark_.text = query.bytes(0);
@@ -229,14 +286,14 @@ class Verification {
           "the index of ids leads to " + number({query.number(1)}) + ", which is not in the log",
           "a publish of the same id is refused though there is no such task");
     }
-    return scanned < kScanned;
+    return scanned < kVerifiedAtOnce;
   }
 
   bool look_at_gone() {
     Query query = db_.query(
         "SELECT g.first, g.last, (SELECT min(sequence) FROM log WHERE sequence BETWEEN g.first AND"
         " g.last) FROM gone g WHERE g.first > ?1 ORDER BY g.first LIMIT ?2");
-    query.bind(mark_.first, kScanned);
+    query.bind(mark_.first, kVerifiedAtOnce);
     std::int64_t scanned = 0;
     for (; query.step(); ++scanned) {
       mark_.first = query.integer(0);
@@ -245,7 +302,7 @@ class Verification {
       find_in(0, sequence, {}, number(sequence) + " is in the log, and counts as forgotten",
               "if it is lost, nobody misses it");
     }
-    return scanned < kScanned;
+    return scanned < kVerifiedAtOnce;
   }
 
   // --- The ledger and its keys ----------------------------------------------------------------
@@ -258,7 +315,8 @@ class Verification {
     std::optional<std::string> key{};
     bool watched{};
     bool key_leads_here{};
-    std::optional<Digest> digest{};  // of its entry
+    std::optional<Digest> digest{};              // of its entry
+    std::optional<std::int64_t> published_at{};  // of its entry, in the store's time
 
     Sequence sequence() const { return place > 0 ? sequence_at(place) : Sequence{}; }
     std::string name() const {
@@ -272,9 +330,10 @@ class Verification {
         " EXISTS (SELECT 1 FROM keys k WHERE k.qid = g.qid AND k.kind IN (0, 1) AND k.key = g.key"
         "  AND k.place = g.place),"
         " (SELECT digest FROM log WHERE g.place > 0 AND sequence = (g.place & ?3) / 2), "
-        "length(g.record)"
+        "length(g.record),"
+        " (SELECT appended_at FROM log WHERE g.place > 0 AND sequence = (g.place & ?3) / 2)"
         " FROM ledger g WHERE g.place > ?1 ORDER BY g.place LIMIT ?2");
-    query.bind(mark_.first, kScanned, first_place(1) - 1);
+    query.bind(mark_.first, kVerifiedAtOnce, first_place(1) - 1);
     std::int64_t scanned = 0;
     std::size_t bytes = 0;
     while (query.step()) {
@@ -282,9 +341,9 @@ class Verification {
       mark_.first = query.integer(0);
       bytes += query.number(11);
       look_at_record(record_row(query));
-      if (bytes >= kPageBytes) return false;
+      if (bytes >= kVerifyPageBytes) return false;
     }
-    return scanned < kScanned;
+    return scanned < kVerifiedAtOnce;
   }
 
   static RecordRow record_row(const Query& query) {
@@ -296,7 +355,8 @@ class Verification {
                           .stamp = store_time(query.integer(5))},
                   .member = {query.number(6)},
                   .watched = query.integer(8) != 0,
-                  .key_leads_here = query.integer(9) != 0};
+                  .key_leads_here = query.integer(9) != 0,
+                  .published_at = query.optional(12)};
     if (!query.null(3)) row.row.due = store_time(query.integer(3));
     if (!query.null(7)) row.key = std::string(query.bytes(7));
     const std::string_view digest = query.bytes(10);
@@ -322,6 +382,8 @@ class Verification {
     }
     look_at_key(row, *queue->second.queue, tell);
     look_at_watch(row, queue->second, tell);
+    const std::int64_t stamp = row.row.stamp.time_since_epoch().count();
+    look_at_times(stamp, row.published_at.value_or(stamp), tell);
     std::optional<Record> record;
     try {
       record = read_record(db_, row.row, holders_).record;
@@ -342,6 +404,19 @@ class Verification {
     if (row.row.due && !core::look_again(*record))
       tell("the feed looks at it again, though its record is done with",
            "a worker is handed a task for nothing");
+    look_at_due(row, queue->second, *record, tell);
+  }
+
+  // The feed hands a task over again when its record says so, or a lease after it handed it over last.
+  template <class Tell>
+  void look_at_due(const RecordRow& row, const QueueRow& queue, const Record& record,
+                   const Tell& tell) {
+    const auto again = core::look_again(record);
+    if (!again || !row.row.due) return;
+    const Duration lease = std::max(queue.longest_lease, queue.queue->definition.lease);
+    const Duration longest = std::max(*again, lease) + kDueSlack;
+    if (*row.row.due > store_time(zone_.time.last) + longest)
+      tell("the feed looks at it later than its record says", "the task does not run until then");
   }
 
   template <class Tell>
@@ -371,7 +446,7 @@ class Verification {
         " FROM keys k LEFT JOIN ledger g ON g.place = k.place"
         " WHERE (k.qid, k.kind, k.key) > (?1, ?2, ?3) ORDER BY k.qid, k.kind, k.key LIMIT ?4");
     const std::string after = mark_.text;
-    query.bind(mark_.first, mark_.second, std::string_view(after), kScanned);
+    query.bind(mark_.first, mark_.second, std::string_view(after), kVerifiedAtOnce);
     std::int64_t scanned = 0;
     for (; query.step(); ++scanned) {
       mark_.first = query.integer(0);
@@ -390,7 +465,7 @@ class Verification {
       else if (query.integer(5) == 0)
         tell("which leads to the record of another key");
     }
-    return scanned < kScanned;
+    return scanned < kVerifiedAtOnce;
   }
 
   // --- Deliveries -----------------------------------------------------------------------------
@@ -400,14 +475,14 @@ class Verification {
         "SELECT p.qid, p.sequence, p.first, p.due, l.topic, l.appended_at + l.delay, l.id,"
         " p.wake FROM pending p LEFT JOIN log l ON l.sequence = p.sequence"
         " WHERE (p.qid, p.sequence) > (?1, ?2) ORDER BY p.qid, p.sequence LIMIT ?3");
-    query.bind(mark_.first, mark_.second, kScanned);
+    query.bind(mark_.first, mark_.second, kVerifiedAtOnce);
     std::int64_t scanned = 0;
     for (; query.step(); ++scanned) {
       mark_.first = query.integer(0);
       mark_.second = query.integer(1);
       if (!removed_.contains(mark_.first)) look_at_delivery(query);
     }
-    return scanned < kScanned;
+    return scanned < kVerifiedAtOnce;
   }
 
   void look_at_delivery(const Query& query) {
@@ -472,7 +547,7 @@ class Verification {
                 "its total of tasks that are " + std::string(to_string(static_cast<State>(state))) +
                     " is " + std::to_string(says) + ", and the ledger has " +
                     std::to_string(counted[state]),
-                "once status and once metrics show wrong numbers; a worker with --until-empty may "
+                "the status and the metrics show wrong numbers; a worker that runs until empty may "
                 "end too early or never");
   }
 
@@ -495,13 +570,24 @@ class Verification {
       find_in(qid, {}, {},
               "its total of tasks is " + std::to_string(noted.integer(0)) + ", and the log has " +
                   std::to_string(matched),
-              "once status and once metrics show wrong numbers; a worker with --until-empty may "
+              "the status and the metrics show wrong numbers; a worker that runs until empty may "
               "end too early or never");
     if (last > row.tail)
       find_in(qid, {static_cast<std::uint64_t>(last)}, {},
               "its tail is at #" + std::to_string(row.tail) + ", and its last task is #" +
                   std::to_string(last),
               "the tasks behind it do not run until another one is published");
+  }
+
+  // The index of the table tells it: no value is read.
+  void look_at_values() {
+    Query query = db_.query(
+        "SELECT DISTINCT place FROM value WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE "
+        "ledger.place = value.place) LIMIT ?1");
+    query.bind(kVerifiedAtOnce);
+    while (query.step())
+      find("a large result at place " + std::to_string(query.integer(0)) + " belongs to no record",
+           "it stays in the file for ever, though its record is forgotten");
   }
 
   void look_at_unrouted() {
@@ -518,12 +604,12 @@ class Verification {
     if (counted != zone_.unrouted)
       find("the zone's total of tasks that no queue takes is " + std::to_string(zone_.unrouted) +
                ", and the log has " + std::to_string(counted),
-           "once status and once metrics show a wrong number");
+           "the status and the metrics show a wrong number");
   }
 
   Connection& db_;
   HolderCheck& holders_;
-  Mark mark_;
+  VerifyMark mark_;
   ZoneRow zone_{};
   std::map<std::int64_t, QueueRow> queues_{};
   std::set<std::int64_t> removed_{};
@@ -534,7 +620,7 @@ class Verification {
 
 Result<Store::Verified> SqliteStore::verify(Depth depth, const std::string& after) {
   return database_->read([&](ReadTransaction& transaction) {
-    return Verification(transaction, Mark::from(after)).run(depth);
+    return Verification(transaction, VerifyMark::from(after)).run(depth);
   });
 }
 

@@ -163,7 +163,8 @@ Result<void> WriteLock::lock(Moment until, File file) {
   }
 }
 
-// True: passed, and to be given back. False: walked around.
+// Returns true if this writer holds the turnstile and must release it. Returns false if it went
+// past.
 bool WriteLock::pass_turnstile(Moment until) {
   struct flock wanted = turnstile(F_WRLCK);
   if (fcntl(fd_.get(), F_OFD_SETLK, &wanted) == 0) return true;
@@ -179,7 +180,8 @@ bool WriteLock::pass_turnstile(Moment until) {
     if (errno != EINTR) return false;
     if (steady_clock::now() >= patience) break;
   }
-  // Somebody is stuck in it: stopped, or behind a holder that is.
+  // Another process is stuck in the turnstile: it is suspended, or waits for a suspended lock
+  // holder.
   turnstile_stuck_until_ = steady_clock::now() + kStuck;
   return false;
 }

@@ -1,12 +1,13 @@
-// Whose turn it is to write: one flock(2) on a file beside the database, so that writers queue in
-// the kernel and no two of Once's connections ever write or checkpoint at the same time.
+// The lock of all writers: one flock(2) on the file `PATH-lock`. Only its holder writes to the
+// database or checkpoints it. Waiting writers queue in the kernel.
 //
 //   thread queue (in the process) -> turnstile (a byte of the lock file) -> flock -> write
 //
-// flock excludes open file descriptions, not threads, hence the queue. It is not fair either: who
-// has just let go takes it again before a waiter is awake. So a writer first passes the turnstile,
-// which it gives back once it has the lock: who comes again stands behind those who wait. The
-// turnstile is a courtesy, not a guard: a process that was stopped in it is walked around.
+// flock excludes open file descriptions, not threads. So the threads of a process queue first.
+// flock is also not fair: a writer that releases it can take it again before a waiting writer wakes
+// up. So a writer first takes the turnstile, and releases it after it has the lock. A writer that
+// comes again is then behind the waiting writers. The turnstile only gives fairness. If a process
+// is suspended while it holds the turnstile, other writers go past it.
 #pragma once
 
 #include <chrono>
@@ -21,7 +22,7 @@
 
 namespace once::store::sqlite {
 
-// First come, first served, among the threads of one process.
+// Serves the threads of one process in the order of their calls.
 class ThreadQueue {
  public:
   bool enter(std::chrono::steady_clock::time_point until);
@@ -45,7 +46,7 @@ class WriteLock {
   WriteLock(std::string file, std::string database, MayOpen may_open = {})
       : file_(std::move(file)), database_(std::move(database)), may_open_(std::move(may_open)) {}
 
-  // The lock, until the object goes.
+  // Holds the lock until release() or the destructor.
   class Held {
    public:
     explicit Held(WriteLock& lock) : lock_(&lock) {}

@@ -35,12 +35,12 @@ constexpr off_t kLastMark = std::numeric_limits<off_t>::max() - 1;
 // a commit takes a tenth longer. Some sandboxes forbid statx(), so stat() has the last word.
 std::optional<FileId> file_named(const std::string& name) {
   struct statx quick {};
-  if (statx(AT_FDCWD, name.c_str(), 0, STATX_INO | STATX_NLINK, &quick) == 0)
+  if (statx(AT_FDCWD, name.c_str(), 0, STATX_INO | STATX_NLINK | STATX_SIZE, &quick) == 0)
     return FileId{gnu_dev_makedev(quick.stx_dev_major, quick.stx_dev_minor), quick.stx_ino,
-                  quick.stx_nlink};
+                  quick.stx_nlink, static_cast<off_t>(quick.stx_size)};
   struct stat status {};
   if (stat(name.c_str(), &status) != 0) return std::nullopt;
-  return FileId{status.st_dev, status.st_ino, status.st_nlink};
+  return FileId{status.st_dev, status.st_ino, status.st_nlink, status.st_size};
 }
 
 struct flock lock_on(off_t first, off_t last, short type) {
@@ -52,7 +52,7 @@ struct flock lock_on(off_t first, off_t last, short type) {
   return lock;
 }
 
-off_t byte_of(ino_t log) {
+off_t lock_byte_of(ino_t log) {
   return kFirstMark + static_cast<off_t>(log % static_cast<ino_t>(kLastMark - kFirstMark));
 }
 
@@ -83,7 +83,7 @@ std::shared_ptr<LogMark> mark_on(const std::string& database) {
   mark->fd = FileDescriptor(open(database.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   struct stat opened {};
   if (!mark->fd || fstat(mark->fd.get(), &opened) != 0) return nullptr;
-  mark->database = FileId{opened.st_dev, opened.st_ino, opened.st_nlink};
+  mark->database = FileId{opened.st_dev, opened.st_ino, opened.st_nlink, opened.st_size};
   known = mark;
   return mark;
 }
@@ -126,7 +126,7 @@ bool ZoneFiles::other_log(ino_t log) {
     const std::lock_guard lock(marks_mutex);
     if (mark_->users > 0 && mark_->log != log) return true;
   }
-  const off_t own = log == 0 ? kFirstMark - 1 : byte_of(log);
+  const off_t own = log == 0 ? kFirstMark - 1 : lock_byte_of(log);
   return held_by_others(*mark_, kFirstMark, own - 1) || held_by_others(*mark_, own + 1, kLastMark);
 }
 
@@ -189,12 +189,18 @@ void ZoneFiles::drop_mark() {
   fcntl(mark_->fd.get(), F_OFD_SETLK, &all);
 }
 
-void ZoneFiles::look(Before what) {
+void ZoneFiles::look(Before what, off_t log_size) {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const std::string& name = names_[i];
     const auto named = file_named(name);
     if (used_[i] && (!named || !named->same(*used_[i]))) lose(name, what);
     if (!used_[i]) used_[i] = named;
+    if (i == kDatabase && named) used_[i]->size = std::max(used_[i]->size, named->size);
+    const bool emptied = i == kDatabase && named && named->size == 0 && used_[i]->size > 0;
+    if (emptied || (i == kLog && named && named->size < log_size)) {
+      truncated_ = true;
+      lose(name, what);
+    }
     if (i != kDatabase) continue;
     if (!named || (mark_ && !named->same(mark_->database))) lose(name, what);
     if (named->names > 1 && what == Before::commit)
@@ -214,7 +220,7 @@ void ZoneFiles::mark_log() {
     // The byte first: of two processes that mark at the same moment, at least one sees the other.
     const std::lock_guard lock(marks_mutex);
     if (mark_->users++ == 0) {
-      struct flock byte = lock_on(byte_of(log), byte_of(log), F_RDLCK);
+      struct flock byte = lock_on(lock_byte_of(log), lock_byte_of(log), F_RDLCK);
       fcntl(mark_->fd.get(), F_OFD_SETLK, &byte);
       mark_->log = log;
     }
@@ -241,6 +247,11 @@ void ZoneFiles::throw_lost(Before what) {
 
 Error ZoneFiles::lost_error() const {
   const bool is_database = lost_ == database_;
+  if (truncated_)
+    return unusable(
+        lost_ + " was truncated while this process had " + (is_database ? "it" : database_) +
+        " open: what was only in it is lost, and nothing was recorded; end all processes, and "
+        "restore a backup");
   return unusable(lost_ + " was deleted, moved or replaced while this process had " +
                   (is_database ? "it" : database_) + " open: " +
                   (in_doubt_ ? "the last commit may or may not be recorded, nothing is from now on"
@@ -255,6 +266,13 @@ void ZoneFiles::check(Before what) {
   const std::lock_guard lock(mutex_);
   if (!lost_.empty()) throw_lost(what);
   if (pins_ > 0) look(what);
+}
+
+void ZoneFiles::check_commit(off_t log_size) {
+  if (!real_) return;
+  const std::lock_guard lock(mutex_);
+  if (!lost_.empty()) throw_lost(Before::commit);
+  if (pins_ > 0) look(Before::commit, log_size);
 }
 
 void ZoneFiles::throw_if_lost() {
@@ -274,14 +292,14 @@ std::optional<Error> ZoneFiles::lost() {
 
 bool ZoneFiles::log_can_be_saved() {
   const std::lock_guard lock(mutex_);
-  if (lost_.empty() || saved_ || pins_ == 0 || !mark_ || !used_[kLog]) return false;
+  if (lost_.empty() || truncated_ || saved_ || pins_ == 0 || !mark_ || !used_[kLog]) return false;
   // The database must still have a name, and nobody may have written to a new log.
   struct stat database {};
   if (fstat(mark_->fd.get(), &database) != 0 || database.st_nlink == 0) return false;
   if (other_log(used_[kLog]->inode)) return false;
   struct stat log {};
   if (stat(names_[kLog].c_str(), &log) != 0) return errno == ENOENT;
-  const bool is_ours = FileId{log.st_dev, log.st_ino, 0}.same(*used_[kLog]);
+  const bool is_ours = FileId{log.st_dev, log.st_ino, 0, 0}.same(*used_[kLog]);
   // With our log in place, and the database as well, everybody finds what is in it.
   const auto named = file_named(database_);
   return is_ours ? !named || !named->same(*used_[kDatabase]) : log.st_size == 0;

@@ -30,6 +30,7 @@ struct FileId {
   dev_t device{};
   ino_t inode{};
   nlink_t names{};
+  off_t size{};
   bool same(const FileId& other) const { return device == other.device && inode == other.inode; }
 };
 
@@ -52,6 +53,9 @@ class ZoneFiles {
   enum class Before { answer, commit, receipt };
   // Throws if a name does not lead to the file in use. From then on every call throws.
   void check(Before what);
+  // The same before a commit, with the write lock held. Throws also if the log is shorter than
+  // `log_size`: somebody truncated it, and a commit behind its end would be lost.
+  void check_commit(off_t log_size);
   // Throws if the files were lost before. Looks at nothing.
   void throw_if_lost();
   // Looks again, and returns the error if the files are lost.
@@ -63,7 +67,7 @@ class ZoneFiles {
 
  private:
   // All with mutex_ held.
-  void look(Before what);
+  void look(Before what, off_t log_size = 0);
   void mark_log();
   void drop_pin();
   void drop_mark();
@@ -82,6 +86,7 @@ class ZoneFiles {
   bool marked_ = false;                          // mark_ counts this object among its users
   std::array<std::optional<FileId>, 3> used_{};  // while pins_ > 0: database, -wal, -shm
   std::string lost_{};                           // the name that leads elsewhere; empty: none
+  bool truncated_ = false;                       // lost_ is in its place, but too short
   bool in_doubt_ = false;                        // a commit was under way then
   bool saved_ = false;                           // what was committed before
 };

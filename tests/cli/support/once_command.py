@@ -110,10 +110,10 @@ class OnceTest(unittest.TestCase):
         self.assertEqual(answer.code, 0, answer.err)
         return answer
 
-    def drained(self, *arguments, **options):
-        """Of a worker until its queue is empty: 1 says that tasks ended dead or in doubt."""
+    def drained(self, *arguments, exits, **options):
+        """A worker that ran until its queue was empty. It exits with 1 if tasks ended dead or in doubt."""
         answer = self.once(*arguments, **options)
-        self.assertIn(answer.code, (0, 1), answer.err)
+        self.assertEqual(exits, answer.code, answer.err)
         return answer
 
     def refused(self, code, *arguments, **options):

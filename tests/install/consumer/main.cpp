@@ -18,12 +18,16 @@ void expect(bool truth, const char* what) {
 int main() {
   auto clock = std::make_shared<once::testing::VirtualClock>();
   once::Zone zone = once::Zone::open("memory:", {.clock = clock}).value();
-  expect(zone.add({.name = "orders", .topic = "orders.>"}).value() == 0, "an empty log");
+  expect(zone.queues().add({.name = "orders", .topic = "orders.>"}).value() == 0, "an empty log");
 
   const once::Task task{
       .topic = "orders.new", .id = "o-1", .body = once::Body::json(R"({"amount": 12})").value()};
   expect(!zone.publish(task).value().duplicate, "the first publish is new");
   expect(zone.publish(task).value().duplicate, "the second is a duplicate");
+
+  expect(zone.publish_async(task).get().value().duplicate, "a future gets the same result");
+  expect(zone.tasks().inspect("o-2").transform([](const auto&) { return 1; }).value_or(0) == 0,
+         "an error has a default");
 
   int runs = 0;
   once::Worker worker = zone.worker("orders",

@@ -68,9 +68,9 @@ class SystemTest(OnceTest):
     def queue(self, *options, name="q", topic="t"):
         self.ok("queue", "add", name, "--topic", topic, *options)
 
-    def settle(self, *program, queue="q"):
+    def settle(self, *program, queue="q", exits=0):
         """Works until the queue is empty."""
-        return self.drained("work", queue, "-q", "--until-empty", "--", *(program or ["true"]))
+        return self.drained("work", queue, "-q", "--until-empty", "--", *(program or ["true"]), exits=exits)
 
     def story(self, task, queue="q"):
         queues = self.ok("inspect", task, "--json").line["queues"]

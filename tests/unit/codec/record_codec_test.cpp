@@ -42,13 +42,13 @@ core::Record eventful() {
   record.steps[0].result = Body::bytes("ok");
   record.steps[0].result_cut = true;
   record.story.resize(1);
-  record.story[0].act = core::Deed::Act::cancel_asked;
+  record.story[0].act = core::OperatorAction::Act::cancel_asked;
   record.story[0].at = Time{Duration{1}};
   record.story[0].by = "ann";
   record.story[0].why = "no";
   record.story[0].step = "s";
   record.story[0].nonce.bytes.fill(0xCD);
-  record.deeds = 7;
+  record.actions = 7;
   record.probe = true;
   record.cancel_asked = true;
   return record;
@@ -155,7 +155,7 @@ TEST(RecordCodec, BytesOfVersionOne) {
   EXPECT_EQ(checksum("123456789"), 1222785008u);
 }
 
-TEST(RecordCodec, BytesOfStepsAndDeeds) {
+TEST(RecordCodec, BytesOfStepsAndActions) {
   const std::string expected(
       "\x01"
       "\x19\x02\x10\x01"
@@ -283,13 +283,13 @@ TEST(RecordCodec, UnknownFieldsAreSkipped) {
   std::string step;
   append_bytes_field(1, "push", step);
   append_bytes_field(90, "of a newer one", step);
-  std::string deed;
-  append_bytes_field(3, "ann", deed);
-  append_bytes_field(90, "of a newer one", deed);
+  std::string action;
+  append_bytes_field(3, "ann", action);
+  append_bytes_field(90, "of a newer one", action);
   std::string parts = "\x01";
   append_bytes_field(12, attempt, parts);
   append_bytes_field(19, step, parts);
-  append_bytes_field(20, deed, parts);
+  append_bytes_field(20, action, parts);
   std::string reply;
   append_bytes_field(2, "r.s", reply);
   append_bytes_field(90, "of a newer one", reply);
@@ -349,11 +349,11 @@ TEST(RecordCodec, ValuesThatDoNotFitAreDamage) {
       "1\x13\x01"
       "1"s,                             // a step with two results
       "\x01\x27\x03\x03\x02p"s,         // a step longer than itself
-      "\x01\x28\x01"s,                  // a deed that is a number
+      "\x01\x28\x01"s,                  // a action that is a number
       "\x01\x29\x02\x02\x09"s,          // an act beyond the last
-      "\x01\x29\x03\x0D\x01x"s,         // a deed's nonce of one byte
-      "\x01\x29\x04\x02\x01\x02\x01"s,  // a deed with a field twice
-      "\x01\x2A\x01\x2A\x01"s,          // deeds counted twice
+      "\x01\x29\x03\x0D\x01x"s,         // a action's nonce of one byte
+      "\x01\x29\x04\x02\x01\x02\x01"s,  // a action with a field twice
+      "\x01\x2A\x01\x2A\x01"s,          // actions counted twice
       "\x01\x2C\x02"s,                  // probe: neither yes nor no
       "\x01\x2E\x02"s,                  // cancel asked: neither yes nor no
       "\x01\x30\x01"s,                  // a reply that is a number

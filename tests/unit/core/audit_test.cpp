@@ -80,16 +80,16 @@ TEST(Account, ADeadOneRunsAgainOnlyWhenAPersonAsked) {
   Record again = record(State::completed, {Ending::dead, Ending::completed});
   EXPECT_EQ(counted(again).totals.rerun(Rerun::unexplained), 1U);
   EXPECT_NE(counted(again).contradiction, "");
-  again.story.push_back({.act = Deed::Act::retried, .by = "eve"});
-  again.deeds = 1;
+  again.story.push_back({.act = OperatorAction::Act::retried, .by = "eve"});
+  again.actions = 1;
   EXPECT_EQ(counted(again).totals.rerun(Rerun::asked), 1U);
   EXPECT_EQ(counted(again).contradiction, "");
 }
 
 TEST(Account, AStepThatAPersonCompletedRunsADeadOneAgain) {
   Record again = record(State::completed, {Ending::dead, Ending::completed});
-  again.story.push_back({.act = Deed::Act::step_completed, .by = "eve", .step = "pay"});
-  again.deeds = 1;
+  again.story.push_back({.act = OperatorAction::Act::step_completed, .by = "eve", .step = "pay"});
+  again.actions = 1;
   EXPECT_EQ(counted(again).totals.rerun(Rerun::asked), 1U);
   EXPECT_EQ(counted(again).contradiction, "");
 }
@@ -97,11 +97,13 @@ TEST(Account, AStepThatAPersonCompletedRunsADeadOneAgain) {
 // The handler said completed, and a step of it was held: decide() makes that in doubt.
 TEST(Account, ACompletionWithAStepThatIsHeldIsNone) {
   Record held = record(State::in_doubt, {Ending::completed});
+  held.story.push_back({.act = OperatorAction::Act::held, .by = "ana", .step = "pay"});
+  held.actions = 1;
   EXPECT_EQ(counted(held).contradiction, "");
   EXPECT_EQ(counted(held).totals.to_record.count(), 0U);
   Record again = record(State::completed, {Ending::completed, Ending::completed});
-  again.story.push_back({.act = Deed::Act::step_completed, .by = "eve", .step = "pay"});
-  again.deeds = 1;
+  again.story.push_back({.act = OperatorAction::Act::step_completed, .by = "eve", .step = "pay"});
+  again.actions = 1;
   EXPECT_EQ(counted(again).contradiction, "");
   EXPECT_EQ(counted(again).totals.completed_twice, 0U);
   EXPECT_EQ(counted(again).totals.rerun(Rerun::asked), 1U);
@@ -111,6 +113,16 @@ TEST(Account, ASecondCompletionIsSeen) {
   const Counted twice = counted(record(State::completed, {Ending::completed, Ending::completed}));
   EXPECT_EQ(twice.totals.completed_twice, 1U);
   EXPECT_EQ(twice.contradiction, "attempt 2 began though attempt 1 ended as completed");
+}
+
+// Somebody changed the state of a record: the task would run again, or count as never done.
+TEST(Account, ACompletionThatNothingTookBackIsNotAnotherState) {
+  for (const State state : {State::waiting, State::retrying, State::in_doubt, State::dead,
+                            State::cancelled, State::duplicate})
+    EXPECT_EQ(counted(record(state, {Ending::completed})).contradiction,
+              "it is " + std::string(to_string(state)) +
+                  ", though its last attempt completed, and nothing says why");
+  EXPECT_EQ(counted(record(State::dead, {Ending::dead})).contradiction, "");
 }
 
 TEST(Account, WhatContradictsItselfIsSaid) {
@@ -123,8 +135,8 @@ TEST(Account, WhatContradictsItselfIsSaid) {
   EXPECT_EQ(counted(record(State::completed, {Ending::failed})).contradiction,
             "it is completed, and nothing says by whom");
   Record by_hand = record(State::completed, {Ending::lost});
-  by_hand.story.push_back({.act = Deed::Act::completed, .by = "eve"});
-  by_hand.deeds = 1;
+  by_hand.story.push_back({.act = OperatorAction::Act::completed, .by = "eve"});
+  by_hand.actions = 1;
   EXPECT_EQ(counted(by_hand).contradiction, "");
   EXPECT_EQ(counted(record(State::running, {Ending::failed, Ending::running})).contradiction, "");
   Record more = record(State::retrying, {Ending::failed});

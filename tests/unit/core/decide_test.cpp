@@ -242,8 +242,8 @@ Policy with_limit(std::uint64_t limit) {
 
 TEST(Complete, OfAResultAboveTheLimitIsDeadAndSaysWhyAndKeepsNoPartOfIt) {
   const std::string why =
-      "it completed, but its result of 6 bytes is above the queue's limit of 5 (--max-result) and "
-      "was not kept";
+      "it completed, but its result of 6 bytes is above the queue's max_result of 5 and was not "
+      "kept";
   const Complete commands[] = {{.nonce = kAna, .result = Body::bytes("page 1")},
                                {.nonce = kAna, .oversize = 6}};
   for (const Complete& complete : commands) {

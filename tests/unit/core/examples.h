@@ -14,14 +14,14 @@
 namespace once {
 
 inline void PrintTo(State state, std::ostream* out) { *out << to_string(state); }
+inline void PrintTo(AttemptOutcome outcome, std::ostream* out) { *out << to_string(outcome); }
+inline void PrintTo(ActionView::Kind kind, std::ostream* out) { *out << to_string(kind); }
 
 }  // namespace once
 
 namespace once::core {
 
 inline void PrintTo(Verdict verdict, std::ostream* out) { *out << to_string(verdict); }
-inline void PrintTo(Ending ending, std::ostream* out) { *out << to_string(ending); }
-inline void PrintTo(Deed::Act act, std::ostream* out) { *out << to_string(act); }
 inline void PrintTo(StoreTime time, std::ostream* out) {
   *out << time.time_since_epoch().count() << "ms";
 }
@@ -169,12 +169,12 @@ inline Record with(Record record, std::vector<Step> steps) {
 }
 inline Record cancel_asked(Record record) {
   record.cancel_asked = true;
-  record.story.push_back({.act = Deed::Act::cancel_asked,
+  record.story.push_back({.act = OperatorAction::Act::cancel_asked,
                           .at = kThen,
                           .by = "eve",
                           .why = "not today",
                           .nonce = nonce(0xE0)});
-  record.deeds = 1;
+  record.actions = 1;
   return record;
 }
 

@@ -192,15 +192,15 @@ TEST(WhatComesNext, HoldingSaysWhoHeldItAndWhy) {
     EXPECT_TRUE(next.in_doubt);
     EXPECT_EQ(next.reason, row.why);
     EXPECT_EQ(next.since, kWallNow);
-    EXPECT_EQ(next.deeds, 1U);
+    EXPECT_EQ(next.actions, 1U);
     ASSERT_EQ(next.story.size(), 1U);
     EXPECT_EQ(next.story[0],
-              (Deed{.act = Deed::Act::held,
-                    .at = kWallNow,
-                    // Who noticed: of a lost one that is the next worker.
-                    .by = std::string_view(row.how).starts_with("lost") ? "ben" : "ana",
-                    .why = row.why,
-                    .step = row.step}));
+              (OperatorAction{.act = OperatorAction::Act::held,
+                              .at = kWallNow,
+                              // Who noticed: of a lost one that is the next worker.
+                              .by = std::string_view(row.how).starts_with("lost") ? "ben" : "ana",
+                              .why = row.why,
+                              .step = row.step}));
     EXPECT_EQ(look_again(next), std::nullopt);
   }
 }
@@ -208,7 +208,7 @@ TEST(WhatComesNext, HoldingSaysWhoHeldItAndWhy) {
 TEST(WhatComesNext, ACancelThatWasAskedForIsTheReason) {
   const Record next = written(end_it(cancel_asked(running()), "lost, holder gone", InDoubt::hold));
   EXPECT_EQ(next.reason, "cancelled by eve: not today");
-  EXPECT_EQ(next.deeds, 1U);
+  EXPECT_EQ(next.actions, 1U);
   EXPECT_EQ(next.story.size(), 1U);
 }
 
@@ -242,7 +242,7 @@ TEST(Probe, AWorkerThatCannotAskHoldsIt) {
     EXPECT_EQ(next.nonce, kAna);
     EXPECT_EQ(next.reason, "this worker has no probe to ask");
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(next.story[0].act, Deed::Act::held);
+    EXPECT_EQ(next.story[0].act, OperatorAction::Act::held);
     EXPECT_EQ(next.story[0].by, "ben");
   }
 }
@@ -265,7 +265,8 @@ TEST(Probe, ItHappenedCompletesTheTask) {
     EXPECT_EQ(next.state, State::completed);
     EXPECT_EQ(next.result, Body::bytes("post 7"));
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(next.story[0], (Deed{.act = Deed::Act::happened, .at = kWallNow, .by = "ana"}));
+    EXPECT_EQ(next.story[0],
+              (OperatorAction{.act = OperatorAction::Act::happened, .at = kWallNow, .by = "ana"}));
     EXPECT_EQ(in_words(ask(stored(next), it_happened(), policy(InDoubt::probe))), "already_done");
   }
 }
@@ -282,9 +283,10 @@ TEST(Probe, ItDidNotHappenRunsTheHandlerInTheSameAttempt) {
   EXPECT_EQ(next.attempts.back().ending, Ending::running);
   EXPECT_EQ(next.attempts.back().token, Token{kRevision.value});
   ASSERT_EQ(next.story.size(), 1U);
-  EXPECT_EQ(
-      next.story[0],
-      (Deed{.act = Deed::Act::did_not_happen, .at = kWallNow, .by = "ana", .why = "no such post"}));
+  EXPECT_EQ(next.story[0], (OperatorAction{.act = OperatorAction::Act::did_not_happen,
+                                           .at = kWallNow,
+                                           .by = "ana",
+                                           .why = "no such post"}));
   EXPECT_EQ(in_words(ask(stored(next), it_did_not_happen(), policy(InDoubt::probe))),
             "already_done");
 
@@ -305,7 +307,7 @@ TEST(Probe, ItDidNotHappenAndNoAttemptIsLeft) {
   EXPECT_EQ(next.attempts.back().ending, Ending::failed);
   EXPECT_EQ(next.attempts.back().error, "the probe says that it did not happen");
   ASSERT_EQ(next.story.size(), 1U);
-  EXPECT_EQ(next.story[0].act, Deed::Act::did_not_happen);
+  EXPECT_EQ(next.story[0].act, OperatorAction::Act::did_not_happen);
   EXPECT_EQ(in_words(ask(stored(next), it_did_not_happen(), policy(InDoubt::probe))),
             "already_done");
 }
@@ -319,7 +321,7 @@ TEST(Probe, NobodyKnowsHoldsIt) {
     EXPECT_EQ(next.error, "the site is down");
     EXPECT_EQ(next.attempts.back().ending, Ending::unknown);
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(next.story[0].act, Deed::Act::held);
+    EXPECT_EQ(next.story[0].act, OperatorAction::Act::held);
     EXPECT_EQ(in_words(ask(stored(next), nobody_knows(), policy(InDoubt::probe))), "already_done");
   }
 }

@@ -47,13 +47,14 @@ TEST(Order, RunsADeadOrDoubtfulTaskWithAllItsAttemptsBeforeIt) {
     EXPECT_EQ(next.reason, "");
     EXPECT_EQ(next.error, "no paper");
     EXPECT_EQ(next.attempts.size(), before.attempts.size() + 1);
-    EXPECT_EQ(next.deeds, 1U);
+    EXPECT_EQ(next.actions, 1U);
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(next.story[0], (Deed{.act = Deed::Act::retried,
-                                   .at = kThen,  // when it was given, not when it is applied
-                                   .by = "eve",
-                                   .why = "paper is there",
-                                   .nonce = kEve}));
+    EXPECT_EQ(next.story[0],
+              (OperatorAction{.act = OperatorAction::Act::retried,
+                              .at = kThen,  // when it was given, not when it is applied
+                              .by = "eve",
+                              .why = "paper is there",
+                              .nonce = kEve}));
   }
 }
 
@@ -74,7 +75,7 @@ TEST(Order, IsAppliedOnce) {
   const Record next = written(ask(stored(dead_again), claim_with(second)));
   EXPECT_EQ(next.claims, 3U);
   EXPECT_EQ(next.counted, 1U);
-  EXPECT_EQ(next.deeds, 2U);
+  EXPECT_EQ(next.actions, 2U);
 }
 
 // Two people asked, the first one's order ran the task, and it died again: nobody has said yet what
@@ -144,12 +145,12 @@ TEST(Order, ToCompleteAStepRemembersThePersonsWord) {
   EXPECT_EQ(next.steps[0].ended_at, kWallNow);
   EXPECT_EQ(next.steps[1], before.steps[1]);
   ASSERT_EQ(next.story.size(), 1U);
-  EXPECT_EQ(next.story[0], (Deed{.act = Deed::Act::step_completed,
-                                 .at = kThen,
-                                 .by = "eve",
-                                 .why = "paper is there",
-                                 .step = "push",
-                                 .nonce = kEve}));
+  EXPECT_EQ(next.story[0], (OperatorAction{.act = OperatorAction::Act::step_completed,
+                                           .at = kThen,
+                                           .by = "eve",
+                                           .why = "paper is there",
+                                           .step = "push",
+                                           .nonce = kEve}));
   const StepBegin begin{.nonce = kBen, .name = "push"};
   EXPECT_EQ(in_words(ask(stored(next), begin)), "step_remembered");
 }
@@ -171,7 +172,7 @@ TEST(Order, ToCompleteAStepKeepsTheTaskInDoubtWhileAnotherOneIs) {
   EXPECT_EQ(next.nonce, kAna);
   EXPECT_EQ(next.steps[0].state, Step::State::done);
   EXPECT_EQ(next.steps[1], before.steps[1]);
-  EXPECT_EQ(next.deeds, 1U);
+  EXPECT_EQ(next.actions, 1U);
   EXPECT_EQ(next.reason, "step 'pay' was cut off");
   EXPECT_EQ(in_words(ask(stored(next), claim_with(complete_step_order("push")))),
             "awaits_decision");
@@ -210,7 +211,7 @@ TEST(Retry, MakesItClaimableWithAllItsAttempts) {
     EXPECT_EQ(next.delay, ms(0));
     EXPECT_EQ(next.since, kWallNow);
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(next.story[0].act, Deed::Act::retried);
+    EXPECT_EQ(next.story[0].act, OperatorAction::Act::retried);
     EXPECT_EQ(next.story[0].at, kThen);
     EXPECT_EQ(next.story[0].nonce, kEve);
     const Record taken = written(ask(stored(next), claim()));
@@ -232,9 +233,12 @@ TEST(Resolve, IsACompletionByAPerson) {
   expected.state = State::completed;
   expected.result = Body::bytes("sent");
   expected.since = kWallNow;
-  expected.deeds = 1;
-  expected.story = {
-      {.act = Deed::Act::completed, .at = kWallNow, .by = "eve", .why = "I saw it", .nonce = kEve}};
+  expected.actions = 1;
+  expected.story = {{.act = OperatorAction::Act::completed,
+                     .at = kWallNow,
+                     .by = "eve",
+                     .why = "I saw it",
+                     .nonce = kEve}};
   EXPECT_EQ(written(made), expected);
   // There is no second one: not the worker's, not another person's.
   EXPECT_EQ(in_words(ask(stored(expected), complete())), "fenced");
@@ -264,11 +268,11 @@ TEST(Drop, LeavesItWithAReason) {
       EXPECT_EQ(next.reason, row.reason);
       EXPECT_EQ(next.since, kWallNow);
       ASSERT_EQ(next.story.size(), 1U);
-      EXPECT_EQ(next.story[0], (Deed{.act = Deed::Act::dropped,
-                                     .at = kWallNow,
-                                     .by = row.by,
-                                     .why = row.why,
-                                     .nonce = kEve}));
+      EXPECT_EQ(next.story[0], (OperatorAction{.act = OperatorAction::Act::dropped,
+                                               .at = kWallNow,
+                                               .by = row.by,
+                                               .why = row.why,
+                                               .nonce = kEve}));
     }
 }
 
@@ -279,8 +283,8 @@ TEST(Cancel, OfATaskWithoutARecordMakesOne) {
   Record expected{.sequence = kSequence, .digest = kDigest, .state = State::cancelled};
   expected.reason = "cancelled by eve: not today";
   expected.since = kWallNow;
-  expected.deeds = 1;
-  expected.story = {{.act = Deed::Act::cancelled,
+  expected.actions = 1;
+  expected.story = {{.act = OperatorAction::Act::cancelled,
                      .at = kWallNow,
                      .by = "eve",
                      .why = "not today",
@@ -296,9 +300,10 @@ TEST(Cancel, OfADeadTaskThatWaitsByAnOrderLeavesNothingForTheOrder) {
     EXPECT_EQ(next.state, State::cancelled);
     EXPECT_EQ(next.reason, "cancelled by eve: not today");
     ASSERT_EQ(next.story.size(), 2U);
-    EXPECT_EQ(next.story[0].act, Deed::Act::retried) << "asked for, though it came to nothing";
+    EXPECT_EQ(next.story[0].act, OperatorAction::Act::retried)
+        << "asked for, though it came to nothing";
     EXPECT_EQ(next.story[0].at, kThen);
-    EXPECT_EQ(next.story[1].act, Deed::Act::cancelled);
+    EXPECT_EQ(next.story[1].act, OperatorAction::Act::cancelled);
     Order waiting = retry_order(settled.claims);
     waiting.nonce = nonce(0xE2);
     EXPECT_EQ(in_words(ask(stored(next), claim_with(waiting))), "already_cancelled");
@@ -314,8 +319,8 @@ TEST(Cancel, OfARunningTaskAsksItsHolder) {
   expected.attempts.back().token = Token{kRevision.value};
   expected.cancel_asked = true;
   expected.lease = kLease - seconds(5);  // it ends when it would have ended
-  expected.deeds = 1;
-  expected.story = {{.act = Deed::Act::cancel_asked,
+  expected.actions = 1;
+  expected.story = {{.act = OperatorAction::Act::cancel_asked,
                      .at = kWallNow,
                      .by = "eve",
                      .why = "not today",
@@ -348,7 +353,7 @@ TEST(Cancel, OfALostAttemptNeedsNobody) {
     EXPECT_EQ(next.attempts.back().error, error);
     EXPECT_TRUE(next.in_doubt);
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(next.story[0].act, Deed::Act::cancelled);
+    EXPECT_EQ(next.story[0].act, OperatorAction::Act::cancelled);
     EXPECT_EQ(in_words(ask(stored(next), complete(), now)), "fenced");
   }
 }
@@ -359,7 +364,7 @@ TEST(Cancel, TheLastOneWhoAskedIsNamed) {
   second.by = "joe";
   second.why.clear();
   const Record twice = written(ask(stored(cancel_asked(running())), second));
-  EXPECT_EQ(twice.deeds, 2U);
+  EXPECT_EQ(twice.actions, 2U);
   EXPECT_EQ(written(ask(stored(twice), fail())).reason, "cancelled by joe");
 }
 
@@ -383,20 +388,20 @@ TEST(Lease, IsTheQueuesUnlessTheClaimSaysOtherwise) {
 
 // --- The story ------------------------------------------------------------------------------
 
-TEST(Story, KeepsTheLastDeedsAndCountsAll) {
+TEST(Story, KeepsTheLastActionsAndCountsAll) {
   Record record = running();
-  for (std::uint32_t i = 1; i <= kDeedsKept + 3; ++i) {
+  for (std::uint32_t i = 1; i <= kActionsKept + 3; ++i) {
     Cancel each = cancel();
     each.nonce.bytes[0] = static_cast<std::uint8_t>(i >> 8);
     each.nonce.bytes[1] = static_cast<std::uint8_t>(i);
     each.why = std::to_string(i);
     record = written(ask(stored(record), each));
     record.lease = kLease;
-    EXPECT_EQ(record.deeds, i);
+    EXPECT_EQ(record.actions, i);
   }
-  ASSERT_EQ(record.story.size(), kDeedsKept);
+  ASSERT_EQ(record.story.size(), kActionsKept);
   EXPECT_EQ(record.story.front().why, "4");
-  EXPECT_EQ(record.story.back().why, std::to_string(kDeedsKept + 3));
+  EXPECT_EQ(record.story.back().why, std::to_string(kActionsKept + 3));
 }
 
 TEST(Story, KeepsWhatPeopleSayShort) {
@@ -476,17 +481,19 @@ TEST(Story, TheOldestLogsGoFirst) {
   for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(record.attempts[i].log, i < 6 ? "" : of(i)) << i;
 }
 
-TEST(Deed, EveryActHasItsName) {
-  const std::pair<Deed::Act, const char*> rows[] = {
-      {Deed::Act::retried, "retried"},
-      {Deed::Act::completed, "completed"},
-      {Deed::Act::dropped, "dropped"},
-      {Deed::Act::cancelled, "cancelled"},
-      {Deed::Act::cancel_asked, "cancel_asked"},
-      {Deed::Act::happened, "happened"},
-      {Deed::Act::did_not_happen, "did_not_happen"},
-      {Deed::Act::held, "held"},
-      {Deed::Act::step_completed, "step_completed"},
+TEST(OperatorAction, EveryActHasItsName) {
+  const std::pair<OperatorAction::Act, const char*> rows[] = {
+      {OperatorAction::Act::retried, "retried"},
+      {OperatorAction::Act::completed, "completed"},
+      {OperatorAction::Act::dropped, "dropped"},
+      {OperatorAction::Act::cancelled, "cancelled"},
+      {OperatorAction::Act::cancel_asked, "cancel_asked"},
+      {OperatorAction::Act::happened, "happened"},
+      {OperatorAction::Act::did_not_happen, "did_not_happen"},
+      {OperatorAction::Act::held, "held"},
+      {OperatorAction::Act::step_completed, "step_completed"},
+      {OperatorAction::Act::retry_asked, "retry_asked"},
+      {OperatorAction::Act::step_completion_asked, "step_completion_asked"},
   };
   for (const auto& [act, name] : rows) EXPECT_EQ(to_string(act), name);
 }

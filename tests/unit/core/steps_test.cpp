@@ -77,9 +77,10 @@ Record written(const Decision& made) {
 }
 
 // Nothing but the steps and the story has changed, and the token is written down.
-void expect_only_steps_changed(const Record& before, Record after, std::vector<Deed> told = {}) {
+void expect_only_steps_changed(const Record& before, Record after,
+                               std::vector<OperatorAction> told = {}) {
   Record expected = before;
-  expected.deeds += static_cast<std::uint32_t>(told.size());
+  expected.actions += static_cast<std::uint32_t>(told.size());
   expected.story.insert(expected.story.end(), told.begin(), told.end());
   expected.attempts.back().token = Token{kRevision.value};
   expected.lease = kLease - seconds(5);
@@ -154,7 +155,7 @@ TEST(Steps, ABeginningThatTheProbeAllowedSaysSo) {
   const Record next = written(ask(stored(before), begin_asked()));
   expect_only_steps_changed(
       before, next,
-      {{.act = Deed::Act::did_not_happen, .at = kWallNow, .by = "ana", .step = "push"}});
+      {{.act = OperatorAction::Act::did_not_happen, .at = kWallNow, .by = "ana", .step = "push"}});
 }
 
 TEST(Steps, ABeginningThatNoProbeWasNeededForTellsNothing) {
@@ -203,8 +204,8 @@ TEST(Steps, AnEndWithAResultAboveTheLimitIsHeldAndSaysWhy) {
     const Record next = written(made);
     EXPECT_EQ(next.state, State::in_doubt);
     EXPECT_EQ(next.reason,
-              "step 'push' happened, but its result of 7 bytes is above the queue's limit of 6 "
-              "(--max-result) and was not kept");
+              "step 'push' happened, but its result of 7 bytes is above the queue's max_result of "
+              "6 and was not kept");
     EXPECT_EQ(next.steps.at(1).state, Step::State::begun);
     EXPECT_EQ(next.steps.at(1).result, Body());
     EXPECT_EQ(next.attempts.back().ending, Ending::unknown);
@@ -222,8 +223,9 @@ TEST(Steps, TheResultsOfAllStepsTogetherAreBounded) {
   before.steps.at(0).result = Body::bytes(std::string(kResultsTogether * 7 - 6, 'x'));
   const Decision made = decide_on(stored(before), whole, rules, after(seconds(5)));
   EXPECT_EQ(made.verdict, Verdict::doubted);
-  EXPECT_NE(written(made).reason.find("113 bytes together, above 16 times the queue's limit of 7"),
-            std::string::npos);
+  EXPECT_NE(
+      written(made).reason.find("113 bytes together, above 16 times the queue's max_result of 7"),
+      std::string::npos);
 }
 
 // Its probe said that it happened in the attempt before.
@@ -234,7 +236,8 @@ TEST(Steps, AnEndOfOneThatWasCutOffIsOfThisAttemptAndTheStorySaysSo) {
   EXPECT_EQ(next.steps.at(1).attempt, 2U);
   EXPECT_EQ(next.steps.at(1).runs, 1U);
   expect_only_steps_changed(
-      before, next, {{.act = Deed::Act::happened, .at = kWallNow, .by = "ana", .step = "push"}});
+      before, next,
+      {{.act = OperatorAction::Act::happened, .at = kWallNow, .by = "ana", .step = "push"}});
 }
 
 TEST(Steps, AFailureIsKeptWithItsErrorAndTheStepRunsAgain) {
@@ -304,10 +307,11 @@ TEST(Steps, HoldingEndsTheAttemptAndSaysWhy) {
     EXPECT_EQ(next.attempts.back().error, row.error);
     EXPECT_EQ(next.steps, row.running.steps);
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(
-        next.story[0],
-        (Deed{
-            .act = Deed::Act::held, .at = kWallNow, .by = "ana", .why = row.why, .step = "push"}));
+    EXPECT_EQ(next.story[0], (OperatorAction{.act = OperatorAction::Act::held,
+                                             .at = kWallNow,
+                                             .by = "ana",
+                                             .why = row.why,
+                                             .step = "push"}));
   }
 }
 
@@ -422,13 +426,13 @@ TEST(Steps, ACompletionThatIsHeldNamesTheStepAndKeepsNoResult) {
     EXPECT_EQ(next.steps, before.steps);
     EXPECT_NE(next.attempts.back().ending, Ending::running);
     EXPECT_EQ(next.attempts.back().ended_at, kWallNow);
-    EXPECT_EQ(next.deeds, 1U);
+    EXPECT_EQ(next.actions, 1U);
     ASSERT_EQ(next.story.size(), 1U);
-    EXPECT_EQ(next.story[0], (Deed{.act = Deed::Act::held,
-                                   .at = kWallNow,
-                                   .by = "ana",
-                                   .why = next.reason,
-                                   .step = "push"}));
+    EXPECT_EQ(next.story[0], (OperatorAction{.act = OperatorAction::Act::held,
+                                             .at = kWallNow,
+                                             .by = "ana",
+                                             .why = next.reason,
+                                             .step = "push"}));
     // Its answer was lost: the repeat finds itself, and a person decides.
     EXPECT_EQ(in_words(ask(stored(next), said)), "already_done");
     EXPECT_EQ(in_words(ask(stored(next), claim_with(complete_step_order("push", 2)))),

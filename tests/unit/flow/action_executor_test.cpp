@@ -158,10 +158,10 @@ TEST_F(FlowActsTest, AnOutputThatWasPutAwayForAnEndThatDoesNotCountAges) {
   state_.input = '"' + std::string(8'000, 'x') + '"';
   perform(
       core::EndRun{.round = 1, .outcome = core::RunOutcome::completed, .step = {}, .error = {}});
-  const store::Address at{.queue = "once-values", .key = RunStore::output_key("order-1", 1)};
-  const auto kept = store_->get(std::span(&at, 1)).front().value();
+  const store::Key key{"value", RunStore::output_key("order-1", 1)};
+  const auto kept = store_->key_values().get(std::span(&key, 1)).front().value();
   ASSERT_TRUE(kept);
-  EXPECT_EQ(kept->record.state, State::completed);
+  EXPECT_EQ(kept->lives, store_->retention()->records);
 }
 
 // Who handles the start comes last.

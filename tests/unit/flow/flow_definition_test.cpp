@@ -144,12 +144,6 @@ TEST(FlowDefinition, ALongWaitIsItsOwnCap) {
   EXPECT_EQ(parsed->definition.steps[0].retry->cap, 1h);
 }
 
-TEST(FlowDefinition, TheNewestVersionOfANameComesLast) {
-  EXPECT_EQ(definition_key("payment", 3), "payment@0000000003");
-  EXPECT_LT(definition_key("payment", 9), definition_key("payment", 10));
-  EXPECT_EQ(definition_key("n", 2147483648U), "n@2147483648");
-}
-
 struct Refused {
   std::string_view json;
   std::string_view message;  // between "workflow 'n': " and "; nothing was added"

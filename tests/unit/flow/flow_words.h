@@ -122,12 +122,12 @@ inline FlowEvent event_from(const std::string& text) {
   }
   if (first == "ended") {
     FlowEvent event = event_in(Kind::ended, number_from(words.at(1)));
-    event.run_outcome = run_outcome_from(words.at(2)).value();
+    event.run_outcome = flow_outcome_from(words.at(2)).value();
     if (event.run_outcome == RunOutcome::failed) event.step = "charge";
     return event;
   }
   FlowEvent event = event_in(Kind::step, number_from(words.at(2)), first);
-  event.outcome = step_outcome_from(words.at(1)).value();
+  event.outcome = flow_outcome_from(words.at(1)).value();
   if (event.outcome == StepOutcome::completed)
     event.value = '"' + first + '"';
   else

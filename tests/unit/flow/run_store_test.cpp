@@ -5,7 +5,6 @@
 
 #include <thread>
 
-#include "core/audit.h"
 #include "once/testing.h"
 #include "store/memory/memory_store.h"
 #include "support/faulty_store.h"
@@ -23,6 +22,7 @@ using once::testing::FaultyStore;
 using once::testing::Seam;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 encoding::ParsedDefinition parsed(const std::string& name, std::uint32_t version,
                                   const std::string& topic = "pay.charge") {
@@ -65,14 +65,32 @@ class FlowBookTest : public ::testing::Test {
   RunStore book_{store_, *scheduler_};
 };
 
+// --- Lost writes --------------------------------------------------------------------------------
+
+TEST_F(FlowBookTest, AWriteThatWasLostIsSentAgain) {
+  // Of a batch of one, half is nothing.
+  const auto lost = store_.calls(Seam::write_values) + 1;
+  store_.set_plan(FaultPlan{}.on(Seam::write_values, lost, Fault::half_done));
+  ASSERT_TRUE(book_.put_value("payment-1.charge.1", R"({"paid":true})"));
+  EXPECT_EQ(book_.value("payment-1.charge.1").value(), R"({"paid":true})");
+}
+
+TEST_F(FlowBookTest, AWriteThatIsLostAgainAndAgainStaysInDoubt) {
+  FaultPlan plan;
+  for (std::uint64_t call = 1; call < 20; ++call)
+    plan.on(Seam::write_values, store_.calls(Seam::write_values) + call, Fault::half_done);
+  store_.set_plan(plan);
+  const auto put = book_.put_value("payment-1.charge.1", R"({"paid":true})");
+  ASSERT_FALSE(put) << "a step would go on without its output";
+  EXPECT_TRUE(put.error().in_doubt);
+}
+
 // --- Queues -------------------------------------------------------------------------------------
 
-TEST_F(FlowBookTest, TheQueuesAreMadeOnceAndMayBeSet) {
-  std::vector<std::string> names;
-  for (const Queue& queue : store_.queues().value()) names.push_back(queue.name);
-  EXPECT_THAT(names,
-              ElementsAre("once-flow", "once-flows", "once-keys", "once-runs", "once-values"));
+TEST_F(FlowBookTest, TheQueueOfEventsIsMadeOnceAndMayBeSet) {
+  ASSERT_EQ(store_.queues()->size(), 1U);
   const Queue flow = store_.queues()->front();
+  EXPECT_EQ(flow.name, "once-flow");
   Queue paused = flow;
   paused.paused = true;
   ASSERT_TRUE(store_.set_queue(paused, flow).value());
@@ -82,12 +100,12 @@ TEST_F(FlowBookTest, TheQueuesAreMadeOnceAndMayBeSet) {
 
 TEST_F(FlowBookTest, AQueueOfAnothersUnderItsNameIsNotTaken) {
   FaultyStore other(store::open_memory(clock_));
-  ASSERT_TRUE(other.add_queue({.name = "once-runs", .topic = "runs.>"})->added);
+  ASSERT_TRUE(other.add_queue({.name = "once-flow", .topic = "runs.>"})->added);
   RunStore book(other, *scheduler_);
   const auto made = book.make_queues();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Code::queue_mismatch);
-  EXPECT_THAT(made.error().message, HasSubstr("'once-runs'"));
+  EXPECT_THAT(made.error().message, HasSubstr("'once-flow'"));
 }
 
 // --- Definitions --------------------------------------------------------------------------------
@@ -123,7 +141,8 @@ TEST_F(FlowBookTest, TheNewestIsTheHighestVersionOfThatVeryName) {
     const auto none = book_.newest(name);
     ASSERT_FALSE(none) << name;
     EXPECT_EQ(none.error().code, Code::not_found);
-    EXPECT_THAT(none.error().message, HasSubstr("once flow list"));
+    EXPECT_EQ(none.error().reason, Reason::no_workflow);
+    EXPECT_EQ(none.error().facts["workflow"], name);
   }
   EXPECT_EQ(book_.definition("pay", 3).error().code, Code::not_found);
   EXPECT_THAT(book_.definition("pay", 3).error().message, HasSubstr("'pay' of version 3"));
@@ -140,9 +159,9 @@ TEST_F(FlowBookTest, WhatIsAddedHereIsTheNewestAtOnce) {
 TEST_F(FlowBookTest, ADefinitionIsReadOnce) {
   book_.add(parsed("payment", 1)).value();
   const auto first = book_.definition("payment", 1).value();
-  const auto calls = store_.calls(Seam::get);
+  const auto calls = store_.calls(Seam::get_values);
   EXPECT_EQ(book_.definition("payment", 1).value(), first);
-  EXPECT_EQ(store_.calls(Seam::get), calls);
+  EXPECT_EQ(store_.calls(Seam::get_values), calls);
 }
 
 // --- Runs ---------------------------------------------------------------------------------------
@@ -170,24 +189,26 @@ TEST_F(FlowBookTest, WhoIsSecondIsToldWhatIsThere) {
 }
 
 TEST_F(FlowBookTest, AnAnswerThatWasLostIsReadBack) {
-  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::answer_lost));
+  store_.set_plan(
+      FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::answer_lost));
   EXPECT_TRUE(book_.write(run_of("r"), {})->written);
   EXPECT_EQ(store_.faults(), 1U);
   EXPECT_TRUE(book_.run("r").value());
 }
 
-TEST_F(FlowBookTest, AWriteThatWasLostIsToBeDoneAgain) {
-  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::half_done));
-  const auto lost = book_.write(run_of("r"), {}).value();
-  EXPECT_FALSE(lost.written);
-  EXPECT_FALSE(lost.current);
+TEST_F(FlowBookTest, ARunWhoseWriteWasLostIsWrittenAgain) {
+  store_.set_plan(
+      FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::half_done));
   EXPECT_TRUE(book_.write(run_of("r"), {})->written);
+  EXPECT_EQ(store_.faults(), 1U);
+  EXPECT_EQ(book_.run("r").value()->state, run_of("r"));
 }
 
 // Somebody was first, and the refusal got lost: what is there is not ours.
 TEST_F(FlowBookTest, AnAnswerThatWasLostDoesNotStandForWhatAnotherWrote) {
   ASSERT_TRUE(book_.write(run_of("r"), {})->written);
-  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::answer_lost));
+  store_.set_plan(
+      FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::answer_lost));
   const auto lost = book_.write(run_of("r", {RunOutcome::completed}), {}).value();
   EXPECT_EQ(store_.faults(), 1U);
   EXPECT_FALSE(lost.written);
@@ -195,7 +216,8 @@ TEST_F(FlowBookTest, AnAnswerThatWasLostDoesNotStandForWhatAnotherWrote) {
 }
 
 TEST_F(FlowBookTest, AFailureIsAFailure) {
-  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::fails));
+  store_.set_plan(
+      FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::fails));
   const auto failed = book_.write(run_of("r"), {});
   ASSERT_FALSE(failed);
   EXPECT_TRUE(failed.error().retryable);
@@ -228,50 +250,46 @@ TEST_F(FlowBookTest, ManyWriteToOneRunAndNoFactIsLost) {
   for (const auto& [step, facts] : known.state.steps) EXPECT_EQ(facts.size(), kFacts) << step;
 }
 
-TEST_F(FlowBookTest, ARunsRecordIsOneThatAnAuditUnderstands) {
-  struct Case {
-    std::vector<std::optional<RunOutcome>> rounds;
-    State state;
-    std::uint64_t attempts;
-    std::uint64_t asked;
+TEST_F(FlowBookTest, ARunThatCompletedOrWasCancelledExpiresAndAFailedOneStays) {
+  const Duration kept = store_.retention()->records;
+  for (const RunOutcome end :
+       {RunOutcome::completed, RunOutcome::cancelled, RunOutcome::failed, RunOutcome::timed_out})
+    ASSERT_TRUE(book_.write(run_of(std::string(to_string(end)), {end}), {})->written);
+  ASSERT_TRUE(book_.write(run_of("active"), {})->written);
+  const auto found = [&](RunStore::Which which) {
+    std::vector<std::string> runs;
+    const auto read = book_.each_run(
+        which,
+        [&](const KnownRun& known) -> Result<bool> {
+          runs.push_back(known.state.run);
+          return true;
+        },
+        [](const std::string& run, const Error& why) { ADD_FAILURE() << run << why.message; });
+    EXPECT_TRUE(read);
+    return runs;
   };
-  const Case cases[] = {
-      {{{}}, State::waiting, 0, 0},
-      {{RunOutcome::completed}, State::completed, 1, 0},
-      {{RunOutcome::failed}, State::dead, 1, 0},
-      {{RunOutcome::timed_out}, State::dead, 1, 0},
-      {{RunOutcome::cancelled}, State::cancelled, 1, 0},
-      {{RunOutcome::failed, {}}, State::waiting, 1, 0},
-      {{RunOutcome::failed, RunOutcome::completed}, State::completed, 2, 1},
-      {{RunOutcome::failed, RunOutcome::failed, RunOutcome::cancelled}, State::cancelled, 3, 2},
-  };
-  for (const Case& each : cases) {
-    const RunState state = run_of("r", each.rounds);
-    const core::Record record = run_record(state);
-    const store::Row row{.stored = core::Stored{.record = record}};
-    const std::string what = "rounds: " + std::to_string(each.rounds.size());
-    EXPECT_EQ(record.state, each.state) << what;
-    EXPECT_EQ(store::published(row), state.started_at) << what;
-    Totals totals;
-    EXPECT_EQ(core::account({.state = record.state, .record = &record}, totals), "") << what;
-    EXPECT_EQ(totals.attempts, each.attempts) << what;
-    EXPECT_EQ(totals.all_reruns(), each.asked) << what;
-    EXPECT_EQ(totals.rerun(Rerun::asked), each.asked) << what;
-    const core::EndFact* end = core::end_of(state);
-    EXPECT_EQ(record.since, end ? end->at : state.rounds.rbegin()->second.at) << what;
-  }
+  EXPECT_EQ(found(RunStore::Which::all).size(), 5U);
+  EXPECT_THAT(found(RunStore::Which::open), UnorderedElementsAre("active", "failed", "timed_out"));
+  clock_->advance(kept - 1ms);
+  EXPECT_TRUE(book_.run("completed").value());
+  clock_->advance(1ms);
+  EXPECT_FALSE(book_.run("completed").value());
+  EXPECT_FALSE(book_.run("cancelled").value());
+  EXPECT_THAT(found(RunStore::Which::all), UnorderedElementsAre("active", "failed", "timed_out"));
 }
 
-TEST_F(FlowBookTest, ARunThatWasRetriedForYearsStaysARecord) {
-  std::vector<std::optional<RunOutcome>> rounds(500, RunOutcome::failed);
-  const core::Record record = run_record(run_of("r", rounds));
-  EXPECT_EQ(record.claims, 500U);
-  EXPECT_EQ(record.deeds, 499U);
-  EXPECT_EQ(record.attempts.size(), core::kAttemptsKept);
-  EXPECT_EQ(record.story.size(), core::kDeedsKept);
-  EXPECT_EQ(record.attempts.back().number, 500U);
-  Totals totals;
-  EXPECT_EQ(core::account({.state = record.state, .record = &record}, totals), "");
+TEST_F(FlowBookTest, SaysWhetherAnyRunIsActive) {
+  EXPECT_FALSE(book_.any_active().value());
+  ASSERT_TRUE(book_.write(run_of("a"), {})->written);
+  ASSERT_TRUE(book_.write(run_of("b"), {})->written);
+  ASSERT_TRUE(book_.write(run_of("c", {RunOutcome::failed}), {})->written);
+  EXPECT_TRUE(book_.any_active().value());
+  for (const char* run : {"a", "b"}) {
+    EXPECT_TRUE(book_.any_active().value()) << run;
+    const auto known = book_.run(run).value().value();
+    ASSERT_TRUE(book_.write(run_of(run, {RunOutcome::completed}), known.revision)->written);
+  }
+  EXPECT_FALSE(book_.any_active().value());
 }
 
 // --- Keys ---------------------------------------------------------------------------------------
@@ -313,24 +331,35 @@ TEST_F(FlowBookTest, TheTimeOfAKeyBeginsWhenItsRunEnds) {
 }
 
 TEST_F(FlowBookTest, AKeyWhoseAnswerWasLostIsKnownByItsRun) {
-  store_.set_plan(FaultPlan{}.on(Seam::swap, store_.calls(Seam::swap) + 1, Fault::answer_lost));
+  store_.set_plan(
+      FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::answer_lost));
   const StartKey mine{.run = "payment-1", .version = 3, .input = "{}"};
   EXPECT_TRUE(book_.write("payment", "k", mine, {})->written);
   EXPECT_EQ(store_.faults(), 1U);
 }
 
-TEST_F(FlowBookTest, AKeysRecordIsOneThatAnAuditUnderstands) {
+TEST_F(FlowBookTest, AKeyExpiresWhenItsRunHasEndedLongAgo) {
   StartKey key{.run = "payment-1", .version = 1, .input = "null"};
-  for (const bool ended : {false, true}) {
-    if (ended) key.ended = core::StoreTime{};
-    const auto before = book_.key("payment", "k").value();
-    ASSERT_TRUE(book_.write("payment", "k", key, before ? before->revision : Revision{})->written);
-    const store::Address at{.queue = "once-keys", .key = "payment:k"};
-    const auto stored = std::move(store_.get(std::span(&at, 1)).front()).value().value();
-    Totals totals;
-    EXPECT_EQ(core::account({.state = stored.record.state, .record = &stored.record}, totals), "");
-    EXPECT_EQ(core::settled(stored.record.state), ended);
-  }
+  ASSERT_TRUE(book_.write("payment", "k", key, {})->written);
+  clock_->advance(store_.retention()->records * 2);
+  ASSERT_TRUE(book_.key("payment", "k").value()) << "while its run goes on it stays";
+  key.ended = core::StoreTime{};
+  const Revision revision = book_.key("payment", "k").value()->revision;
+  ASSERT_TRUE(book_.write("payment", "k", key, revision)->written);
+  clock_->advance(store_.retention()->records);
+  EXPECT_FALSE(book_.key("payment", "k").value());
+}
+
+TEST_F(FlowBookTest, AKeyThatIsGivenBackIsFree) {
+  const StartKey mine{.run = "payment-1", .version = 1, .input = "null"};
+  ASSERT_TRUE(book_.write("payment", "k", mine, {})->written);
+  const Revision revision = book_.key("payment", "k").value()->revision;
+  ASSERT_TRUE(book_.free_key("payment", "k", revision));
+  EXPECT_FALSE(book_.key("payment", "k").value());
+  const StartKey next{.run = "payment-2", .version = 1, .input = "null"};
+  ASSERT_TRUE(book_.write("payment", "k", next, {})->written);
+  ASSERT_TRUE(book_.free_key("payment", "k", revision)) << "of an older revision";
+  EXPECT_EQ(book_.key("payment", "k").value()->run, "payment-2");
 }
 
 }  // namespace

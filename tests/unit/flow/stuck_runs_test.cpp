@@ -1,7 +1,7 @@
 // Which runs of workflows `doctor --deep` says nothing will move.
 #include <gmock/gmock.h>
 
-#include "api/zone_impl.h"
+#include "api/access.h"
 #include "codec/step_headers.h"
 #include "flow/run_store.h"
 #include "once/testing.h"
@@ -28,7 +28,7 @@ class StuckRuns : public ::testing::Test {
     book.make_queues().value();
     for (const char* definition : {kPayment, kReview})
       book.add(encoding::parse_definition(definition).value()).value();
-    zone_.add({.name = "pay", .topic = "pay.>"}).value();
+    zone_.queues().add({.name = "pay", .topic = "pay.>"}).value();
   }
 
   void started(const std::string& workflow) {
@@ -78,8 +78,9 @@ class StuckRuns : public ::testing::Test {
   }
 
   std::shared_ptr<testing::VirtualClock> clock_ = std::make_shared<testing::VirtualClock>();
-  std::shared_ptr<Zone::Impl> impl_ = std::make_shared<Zone::Impl>(store::open_memory(clock_));
-  Zone zone_{impl_};
+  std::shared_ptr<detail::ZoneState> impl_ =
+      std::make_shared<detail::ZoneState>(store::open_memory(clock_));
+  Zone zone_ = detail::Access::make<Zone>(impl_);
 };
 
 TEST_F(StuckRuns, NothingOfItIsOpen) {
@@ -98,7 +99,7 @@ TEST_F(StuckRuns, ItsTaskWasCompletedAndNobodySaidSo) {
 
 // Another queue that takes the topic says nothing to the run.
 TEST_F(StuckRuns, OnlyTheQueueThatRepliesCounts) {
-  zone_.add({.name = "copy", .topic = "pay.>"}).value();
+  zone_.queues().add({.name = "copy", .topic = "pay.>"}).value();
   started("payment");
   append_charge();
   charge_as_an_older_worker();
@@ -151,7 +152,7 @@ TEST_F(StuckRuns, AStepHasNoQueue) {
   started("payment");
   append("payment-1.started", "$once.flow.payment.started");
   EXPECT_THAT(found("run_without_queue"), IsEmpty());
-  zone_.remove_queue("pay").value();
+  zone_.queues().remove("pay").value();
   EXPECT_THAT(found("run_without_queue"),
               ElementsAre(AllOf(HasSubstr("1 run (payment-1)"),
                                 HasSubstr("no queue takes topic 'pay.charge' as yet"))));
@@ -160,7 +161,7 @@ TEST_F(StuckRuns, AStepHasNoQueue) {
 }
 
 TEST_F(StuckRuns, ItsTaskIsTakenByNobodyYet) {
-  zone_.remove_queue("pay").value();
+  zone_.queues().remove("pay").value();
   started("payment");
   append_charge();
   EXPECT_THAT(stuck(), IsEmpty());

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "store/nats/jetstream_client.h"
+#include "store/nats/client/jetstream_client.h"
 
 namespace once::store::nats {
 
@@ -44,8 +44,7 @@ class Bare {
     bool duplicate = false;
   };
   Acked publish(const std::string& subject, const std::string& data, Headers headers = {}) const {
-    const auto answer =
-        exchange_->ask({.subject = subject, .data = data, .headers = std::move(headers)}, 10s);
+    const auto answer = ask({.subject = subject, .data = data, .headers = std::move(headers)});
     const auto json = encoding::parse_json(answer.messages.at(0).data()).value();
     const encoding::Json* duplicate = json.member("duplicate");
     return {.sequence = number_of(json, "seq").value(),
@@ -74,7 +73,7 @@ class Bare {
   std::optional<Pulled> pull(const std::string& stream, const std::string& consumer,
                              Duration wait) const {
     const auto bell = std::make_shared<Bell>();
-    const auto slot = exchange_->pull(
+    const auto slot = exchange_->pulls().pull(
         {.subject = "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
          .data = "{\"batch\":1,\"expires\":" + std::to_string(wait.count()) + "000000}"},
         1, bell);
@@ -82,7 +81,7 @@ class Bare {
     std::vector<Message> messages;
     while (slot && std::chrono::steady_clock::now() < deadline) {
       const std::uint64_t seen = bell->rings();
-      if (exchange_->take(*slot, messages)) break;
+      if (exchange_->pulls().take(*slot, messages)) break;
       bell->wait_until(seen, deadline, {});
     }
     if (messages.empty()) return std::nullopt;
@@ -91,10 +90,14 @@ class Bare {
   }
   // "+ACK", "-NAK {...}"; the server has heard it when this returns.
   void answer(const Pulled& pulled, const std::string& word = "+ACK") const {
-    exchange_->ask({.subject = pulled.reply, .data = word}, 10s);
+    ask({.subject = pulled.reply, .data = word});
   }
 
  private:
+  RequestMux::Answer ask(const Outgoing& question) const {
+    return std::move(exchange_->ask(std::span(&question, 1), 10s).front());
+  }
+
   std::unique_ptr<RequestMux> exchange_;
   JetStreamClient jet_{*exchange_, 10s};
 };

@@ -60,7 +60,7 @@ class NatsBulk : public NatsWorld {
   }
   std::uint64_t chunks() { return messages("ONCE_test_BLOB") - 1; }  // without the seal
   void purge_chunk(const std::string& filter) {
-    raw("STREAM.PURGE.ONCE_test_BLOB", "{\"filter\":" + nats::quoted(filter) + "}");
+    raw("STREAM.PURGE.ONCE_test_BLOB", "{\"filter\":" + nats::json_string(filter) + "}");
   }
   Retired retire_all() { return store().retire({}, 100).value().retired; }
 };

@@ -89,7 +89,7 @@ class NatsClusterAtWork : public NatsClusterFaults {
     if (IsSkipped()) return;
     cluster_ = std::make_unique<testing::NatsCluster>();
     zone_.emplace(open_zone());
-    zone_->add({.name = "work", .topic = ">", .lease = 3s}).value();
+    zone_->queues().add({.name = "work", .topic = ">", .lease = 3s}).value();
     worker_.emplace(zone_
                         ->worker("work",
                                  [this](Context& context) {
@@ -132,7 +132,7 @@ class NatsClusterAtWork : public NatsClusterFaults {
     EXPECT_EQ(completed(), kTasks);
     std::set<std::string> ids;
     for (std::uint64_t after = 0; true;) {
-      const auto page = until_answered([&] { return zone.log(after, 500); });
+      const auto page = until_answered([&] { return zone.tasks().log(after, 500); });
       if (page.empty()) break;
       for (const LogEntry& entry : page) EXPECT_TRUE(ids.insert(entry.id).second) << entry.id;
       after = page.back().sequence;
@@ -140,10 +140,10 @@ class NatsClusterAtWork : public NatsClusterFaults {
     EXPECT_EQ(ids.size(), kTasks);
     const std::lock_guard lock(mutex_);
     for (const auto& [id, runs] : runs_) {
-      const auto view = until_answered([&] { return zone.inspect(id); });
+      const auto view = until_answered([&] { return zone.tasks().inspect(id); });
       std::size_t completions = 0;
       for (const auto& attempt : view.queues.at(0).attempts)
-        completions += attempt.outcome == "completed" ? 1 : 0;
+        completions += attempt.outcome == AttemptOutcome::completed ? 1 : 0;
       EXPECT_EQ(completions, 1U) << id;
       EXPECT_GE(view.queues.at(0).attempts.size(), runs) << id << ": a run that nobody wrote down";
     }

@@ -1,5 +1,5 @@
 // What cannot be made to happen with one server and one clock, and a zone that is opened as it is.
-#include "store/nats/settings_check.h"
+#include "store/nats/doctor/settings_check.h"
 #include "unit/nats/nats_world.h"
 
 namespace once::store::nats {
@@ -70,7 +70,7 @@ TEST_F(NatsDoctor, AZoneThatIsOpenedAsItIsBeginsNothing) {
   close();
   EXPECT_FALSE(open());
   const auto zone =
-      open_nats({.servers = {server().url()}, .zone = "test", .as_it_is = true}).value();
+      open_nats({.servers = {server().url()}, .zone = "test", .allow_unsafe = true}).value();
   const Append item = task("a");
   const auto answer = std::move(zone->append(std::span(&item, 1)).front());
   ASSERT_FALSE(answer);

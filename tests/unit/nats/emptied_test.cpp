@@ -1,5 +1,6 @@
 // Streams that somebody empties, deletes, replaces or puts back in time. Every open notices it, a store
 // that is open notices it, and no task runs again because its record is missing.
+#include "json/base64.h"
 #include "store/nats/subjects.h"
 #include "support/eventually.h"
 #include "unit/nats/zone_world.h"
@@ -53,7 +54,7 @@ class Emptied : public ZoneWorld {
   std::uint64_t marked(const std::string& stream) {
     const auto answer =
         raw("STREAM.MSG.GET.KV_once_test_meta", R"({"last_by_subj":"$KV.once_test_meta.marks"})");
-    const auto data = from_base64(text_of(*answer.member("message"), "data")).value();
+    const auto data = encoding::from_base64(text_of(*answer.member("message"), "data")).value();
     return number_of(*encoding::parse_json(data)->member(stream), "last").value_or(0);
   }
 };
@@ -120,6 +121,31 @@ TEST_F(Emptied, AKeyWhoseRecordWasPurgedIsNotTakenForANewOne) {
   EXPECT_EQ(runs, 0);
 }
 
+// A handler that runs meanwhile has done its work. Its record and its large result must stay.
+TEST_F(Emptied, ATaskThatEndsAfterTheMetaBucketWasPurgedIsRecordedWithItsResult) {
+  add_queue({.lease = 2s});
+  publish_task("a").value();
+  const auto values = [&] {
+    return number_of(*raw("STREAM.INFO.ONCE_test_BLOB", "").member("state"), "messages").value();
+  };
+  const std::uint64_t before = values();
+  const auto ended = worker([&](Context&) {
+                       purge(kMeta);
+                       return Outcome::completed(Body::bytes(std::string(12 << 20, 'x')));
+                     }).run_one();
+  EXPECT_TRUE(ended) << ended.error().message;
+  EXPECT_GT(values(), before) << "the parts of the result were removed";
+}
+
+TEST_F(Emptied, AQueueIsNotAddedToAZoneThatLostItsUuid) {
+  run_three();
+  purge(kMeta);
+  const auto added = store().add_queue({.name = "q", .topic = ">"});
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Code::store_unusable);
+  EXPECT_THAT(added.error().message, HasSubstr("its UUID was"));
+}
+
 TEST_F(Emptied, AStoreThatIsOpenNoticesEachStream) {
   const std::map<std::string, std::string> harms{
       {kLog, "accepted anew"},       {kLedger, "run again"},
@@ -184,8 +210,9 @@ TEST_F(Emptied, ALogThatKeepsItsLastTasksOnlyIsNoticed) {
 TEST_F(Emptied, AnUuidThatWasDeletedIsNotReplaced) {
   publish_tasks(1);
   purge(kMeta, R"({"filter":"$KV.once_test_meta.zone"})");
-  EXPECT_THAT(refusal(), HasSubstr("UUID"));
-  EXPECT_THAT(refusal(), HasSubstr("UUID")) << "and the first one did not write another";
+  const auto gone = HasSubstr("KV_once_test_meta does not hold the zone's UUID");
+  EXPECT_THAT(refusal(), gone);
+  EXPECT_THAT(refusal(), gone) << "the first command did not write another UUID";
 }
 
 TEST_F(Emptied, AStreamThatWasDeletedOrMadeAnewIsNoticedInAZoneWithoutTasks) {
@@ -221,7 +248,7 @@ TEST_F(Emptied, RetentionIsNotTakenForAPurge) {
   ASSERT_EQ(number_of(*raw(std::string("STREAM.INFO.") + kLog, "").member("state"), "messages"),
             0U);
   EXPECT_TRUE(open());
-  zone().remove_queue("q", true).value();
+  zone().queues().remove("q", {.force = true}).value();
   EXPECT_TRUE(open());
 }
 
@@ -254,7 +281,7 @@ TEST_F(Emptied, WhoAcceptsTheLossFindsTheTasksInDoubt) {
   EXPECT_EQ(try_sweep().value(), 0U);
   EXPECT_THAT(run_all(), IsEmpty());
   for (const char* id : {"0", "1", "2"}) EXPECT_EQ(view(id).state, State::in_doubt) << id;
-  zone().retry("1", "q", {.who = "ann"}).value();
+  zone().tasks().retry("1", "q", {.who = "ann"}).value();
   EXPECT_THAT(run_all(), ElementsAre("1"));
   EXPECT_EQ(view("1").state, State::completed);
 }

@@ -103,7 +103,7 @@ class NatsForeign : public NatsWorld, public ::testing::WithParamInterface<const
     return zone().status().value().queues.front().tasks.at(state);
   }
   ListItem item(const std::string& id) {
-    for (ListItem& each : zone().list({.queue = "bills"}).value())
+    for (ListItem& each : zone().tasks().list({.queue = "bills"}).value())
       if (each.id == id) return each;
     ADD_FAILURE() << "no " << id;
     return {};
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(, NatsForeign, ::testing::Values("workqueue", "limits")
 
 TEST_P(NatsForeign, AMessageIsATaskUnderTheKeyThatItsHeaderSays) {
   stranger().publish("ORDERS.new", R"({"amount":1})", {{"Nats-Msg-Id", "a:1"}, {"x-Who", "Ann"}});
-  EXPECT_EQ(zone().add(bound()).value(), 1U);
+  EXPECT_EQ(zone().queues().add(bound()).value(), 1U);
   EXPECT_EQ(count(State::waiting), 1U);
   EXPECT_EQ(item("ORDERS:1").key, "a:1");
   std::string topic;
@@ -134,17 +134,17 @@ TEST_P(NatsForeign, AMessageIsATaskUnderTheKeyThatItsHeaderSays) {
   EXPECT_EQ(messages_left(is_work_queue() ? 0 : 1), is_work_queue() ? 0U : 1U);
   // People find it by its key, by what the header says, and by its place.
   for (const char* name : {"a:1", "ORDERS:1"}) {
-    const auto task = zone().inspect(name).value();
+    const auto task = zone().tasks().inspect(name).value();
     EXPECT_EQ(task.entry.id, "ORDERS:1");
     EXPECT_EQ(task.entry.topic, "ORDERS.new");
     ASSERT_THAT(task.queues, SizeIs(1));
     EXPECT_EQ(task.queues.front().state, State::completed);
-    EXPECT_EQ(zone().wait(name, "bills", 0ms).value().result().text(), "17");
+    EXPECT_EQ(zone().tasks().wait(name, "bills", 0ms).value().result().text(), "17");
   }
 }
 
 TEST_P(NatsForeign, OneKeyRunsOnceHoweverOftenItIsPublished) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   publish("a", "1");
   EXPECT_THAT(work(), ElementsAre("a 1"));
   publish("a", "1");
@@ -156,15 +156,15 @@ TEST_P(NatsForeign, OneKeyRunsOnceHoweverOftenItIsPublished) {
   EXPECT_EQ(item("ORDERS:3").state, State::dead);
   EXPECT_THAT(item("ORDERS:3").error, HasSubstr("conflicting_duplicate"));
   // Its content is kept for a person to see.
-  EXPECT_EQ(zone().inspect("ORDERS:3").value().entry.body.value().text(), "2");
-  zone().drop("ORDERS:3", "bills", {}).value();
+  EXPECT_EQ(zone().tasks().inspect("ORDERS:3").value().entry.body.value().text(), "2");
+  zone().tasks().drop("ORDERS:3", "bills", {}).value();
   EXPECT_EQ(item("ORDERS:3").state, State::cancelled);
 }
 
 TEST_P(NatsForeign, OtherContentUnderTheKeyIsADuplicateWhereTheQueueSaysSo) {
   Queue queue = bound("header:Order");
   queue.same_key = SameKey::ignore;
-  zone().add(queue).value();
+  zone().queues().add(queue).value();
   publish("a", "1");
   publish("a", "2");
   EXPECT_THAT(work(), ElementsAre("a 1"));
@@ -172,7 +172,7 @@ TEST_P(NatsForeign, OtherContentUnderTheKeyIsADuplicateWhereTheQueueSaysSo) {
 }
 
 TEST_P(NatsForeign, WhatHasNoKeyIsADeadLetterWithTheReasonAndTheQueueGoesOn) {
-  zone().add(bound("{order}")).value();
+  zone().queues().add(bound("{order}")).value();
   stranger().publish("ORDERS.new", R"({"order":)");
   stranger().publish("ORDERS.new", R"({"other":1})");
   stranger().publish("ORDERS.new", "", {{"Status", "404"}});
@@ -182,11 +182,11 @@ TEST_P(NatsForeign, WhatHasNoKeyIsADeadLetterWithTheReasonAndTheQueueGoesOn) {
   EXPECT_EQ(count(State::dead), 4U);
   EXPECT_THAT(item("ORDERS:1").error, HasSubstr("the body is bytes"));
   EXPECT_THAT(item("ORDERS:2").error, HasSubstr("there is nothing at order"));
-  EXPECT_EQ(zone().inspect("ORDERS:1").value().entry.body.value().text(), R"({"order":)");
+  EXPECT_EQ(zone().tasks().inspect("ORDERS:1").value().entry.body.value().text(), R"({"order":)");
 }
 
 TEST_P(NatsForeign, AMissingHeaderIsADeadLetter) {
-  zone().add(bound()).value();
+  zone().queues().add(bound()).value();
   stranger().publish("ORDERS.new", "1");
   stranger().publish("ORDERS.new", "1", {{"nats-msg-id", "names are exact"}});
   EXPECT_THAT(work(), IsEmpty());
@@ -195,12 +195,12 @@ TEST_P(NatsForeign, AMissingHeaderIsADeadLetter) {
 }
 
 TEST_P(NatsForeign, ADeadOneIsRetriedFromItsCopyWhateverTheStreamHas) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   publish("a", "1");
   EXPECT_THAT(work([](const Context&) { return Outcome::dead("no"); }), ElementsAre("a 1"));
   EXPECT_EQ(messages_left(is_work_queue() ? 0 : 1), is_work_queue() ? 0U : 1U);
   raw("STREAM.PURGE.ORDERS", "");
-  zone().retry("a", "bills", {}).value();
+  zone().tasks().retry("a", "bills", {}).value();
   EXPECT_EQ(item("ORDERS:1").state, State::waiting);
   EXPECT_THAT(work([](const Context& context) {
                 EXPECT_EQ(context.task().headers.at("Order"), "a");
@@ -212,39 +212,39 @@ TEST_P(NatsForeign, ADeadOneIsRetriedFromItsCopyWhateverTheStreamHas) {
 }
 
 TEST_P(NatsForeign, ALargeOneIsCopiedInParts) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   const std::string large(1024 * 1024 - 200, 'x');  // with its headers, what the server takes
   publish("a", large);
   EXPECT_THAT(work([](const Context&) { return Outcome::dead("no"); }), SizeIs(1));
   raw("STREAM.PURGE.ORDERS", "");
-  zone().retry("a", "bills", {}).value();
+  zone().tasks().retry("a", "bills", {}).value();
   EXPECT_THAT(work(), ElementsAre("a " + large));
 }
 
 TEST_P(NatsForeign, AHeldOneIsCompletedByAPerson) {
   Queue queue = bound("header:Order");
   queue.in_doubt = InDoubt::hold;
-  zone().add(queue).value();
+  zone().queues().add(queue).value();
   publish("a", "1");
   work([](const Context&) { return Outcome::unknown("who knows"); });
   EXPECT_EQ(item("ORDERS:1").state, State::in_doubt);
-  zone().complete("a", "bills", Body::json("5").value(), {}).value();
-  EXPECT_EQ(zone().wait("a", "bills", 0ms).value().result().text(), "5");
+  zone().tasks().complete("a", "bills", Body::json("5").value(), {}).value();
+  EXPECT_EQ(zone().tasks().wait("a", "bills", 0ms).value().result().text(), "5");
   EXPECT_EQ(item("ORDERS:1").topic, "ORDERS.new");
 }
 
 TEST_P(NatsForeign, AnUnclaimedOneIsCancelledByItsKey) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   publish("a", "1");
   publish("b", "1");
-  EXPECT_EQ(zone().cancel("a", "bills", {}).value(), State::cancelled);
+  EXPECT_EQ(zone().tasks().cancel("a", "bills", {}).value(), State::cancelled);
   EXPECT_THAT(work(), ElementsAre("b 1"));
   EXPECT_EQ(item("ORDERS:1").state, State::cancelled);
-  EXPECT_EQ(zone().cancel("nobody", "bills", {}).error().code, Code::not_found);
+  EXPECT_EQ(zone().tasks().cancel("nobody", "bills", {}).error().code, Code::not_found);
 }
 
 TEST_P(NatsForeign, ARecordIsKeptAsLongAsItsMessageIsThere) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   publish("a", "1");
   publish("b", "1");
   work([](const Context& context) {
@@ -253,12 +253,12 @@ TEST_P(NatsForeign, ARecordIsKeptAsLongAsItsMessageIsThere) {
   messages_left(is_work_queue() ? 0 : 2);
   zone().set_retention({.bodies = 0ms, .records = 0ms, .ids = 0ms}).value();
   zone().retire().value();
-  EXPECT_THAT(zone().list({.queue = "bills"}).value(), SizeIs(is_work_queue() ? 1 : 2));
+  EXPECT_THAT(zone().tasks().list({.queue = "bills"}).value(), SizeIs(is_work_queue() ? 1 : 2));
   EXPECT_THAT(work(), IsEmpty());
   raw("STREAM.PURGE.ORDERS", "");
-  zone().drop("b", "bills", {}).value();
+  zone().tasks().drop("b", "bills", {}).value();
   zone().retire().value();
-  EXPECT_THAT(zone().list({.queue = "bills"}).value(), IsEmpty());
+  EXPECT_THAT(zone().tasks().list({.queue = "bills"}).value(), IsEmpty());
   EXPECT_EQ(stranger().messages("ONCE_test_COPY"), 0U);
 }
 
@@ -266,7 +266,7 @@ TEST_P(NatsForeign, WhatTheStreamDropsUnsettledIsADeadLetterAndNotForgotten) {
   Queue queue = bound("header:Order");
   queue.backoff = {1h};
   queue.lease = 100ms;
-  zone().add(queue).value();
+  zone().queues().add(queue).value();
   publish("a", "1");
   auto worker =
       zone().worker("bills", [](Context&) { return Outcome::failed("later", 1ms); }).value();
@@ -277,7 +277,7 @@ TEST_P(NatsForeign, WhatTheStreamDropsUnsettledIsADeadLetterAndNotForgotten) {
   EXPECT_THAT(work(), IsEmpty());
   EXPECT_EQ(item("ORDERS:1").state, State::dead);
   EXPECT_THAT(item("ORDERS:1").error, HasSubstr("gone from the stream ORDERS"));
-  EXPECT_EQ(zone().retry("ORDERS:1", "bills", {}).error().code, Code::wrong_state);
+  EXPECT_EQ(zone().tasks().retry("ORDERS:1", "bills", {}).error().code, Code::wrong_state);
 }
 
 // On a work-queue stream such a message would be gone.
@@ -285,7 +285,7 @@ class NatsForeignKept : public NatsForeign {};
 INSTANTIATE_TEST_SUITE_P(, NatsForeignKept, ::testing::Values("limits"));
 
 TEST_P(NatsForeignKept, TheSweeperFindsWhatTheConsumerCountsAsDone) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   publish("a", "1");
   const auto delivered = fetch("bills", 30s);
   ASSERT_THAT(delivered, SizeIs(1));
@@ -303,7 +303,7 @@ TEST_P(NatsForeignKept, TheSweeperFindsWhatTheConsumerCountsAsDone) {
 }
 
 TEST_P(NatsForeign, ADeletedConsumerComesBackAndNothingRunsTwice) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   publish("a", "1");
   EXPECT_THAT(work(), ElementsAre("a 1"));
   const auto names = raw("CONSUMER.NAMES.ORDERS", "");
@@ -314,7 +314,7 @@ TEST_P(NatsForeign, ADeletedConsumerComesBackAndNothingRunsTwice) {
 }
 
 TEST_P(NatsForeign, AStreamThatWasMadeAnewIsNotTakenForTheOldOne) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   stranger().publish("ORDERS.new", "without a key");
   work();
   EXPECT_EQ(count(State::dead), 1U);
@@ -334,19 +334,19 @@ TEST_P(NatsForeign, AStreamThatWasMadeAnewIsNotTakenForTheOldOne) {
 TEST_P(NatsForeign, AQueueNeedsAStreamThatIsThereAndAKey) {
   Queue queue = bound();
   queue.stream = "NOBODY";
-  EXPECT_EQ(zone().add(queue).error().code, Code::not_found);
+  EXPECT_EQ(zone().queues().add(queue).error().code, Code::not_found);
   queue.stream = "ONCE_test_LOG";
-  EXPECT_EQ(zone().add(queue).error().code, Code::invalid_input);
+  EXPECT_EQ(zone().queues().add(queue).error().code, Code::invalid_input);
   queue = bound("");
-  EXPECT_EQ(zone().add(queue).error().code, Code::invalid_input);
-  EXPECT_THAT(zone().queues().value(), IsEmpty());
+  EXPECT_EQ(zone().queues().add(queue).error().code, Code::invalid_input);
+  EXPECT_THAT(zone().queues().list().value(), IsEmpty());
 }
 
 TEST_P(NatsForeign, OnAWorkQueueASecondConsumerOfTheSameSubjectsIsRefusedAndLeavesNothing) {
-  zone().add(bound()).value();
+  zone().queues().add(bound()).value();
   Queue other = bound();
   other.name = "other";
-  const auto added = zone().add(other);
+  const auto added = zone().queues().add(other);
   if (!is_work_queue()) {
     EXPECT_TRUE(added);
     return;
@@ -354,31 +354,31 @@ TEST_P(NatsForeign, OnAWorkQueueASecondConsumerOfTheSameSubjectsIsRefusedAndLeav
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Code::invalid_input);
   EXPECT_THAT(added.error().message, HasSubstr("is a work queue"));
-  EXPECT_THAT(zone().queues().value(), SizeIs(1));
+  EXPECT_THAT(zone().queues().list().value(), SizeIs(1));
 }
 
 TEST_P(NatsForeign, ARemovedQueueLeavesTheStreamAsItIs) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   publish("a", "1");
   work([](const Context&) { return Outcome::dead("no"); });
   publish("b", "1");
-  zone().remove_queue("bills", true).value();
+  zone().queues().remove("bills", {.force = true}).value();
   EXPECT_EQ(stranger().messages("ONCE_test_COPY"), 0U);
   EXPECT_EQ(messages_left(is_work_queue() ? 1 : 2), is_work_queue() ? 1U : 2U);
   EXPECT_THAT(raw("CONSUMER.NAMES.ORDERS", "").member("consumers")->items(), IsEmpty());
 }
 
 TEST_P(NatsForeign, TheZonesOwnTasksAndTheStreamsAreApart) {
-  zone().add(bound("header:Order")).value();
+  zone().queues().add(bound("header:Order")).value();
   Queue own;
   own.name = "own";
   own.topic = ">";
-  zone().add(own).value();
+  zone().queues().add(own).value();
   publish("a", "1");
   zone().publish({.topic = "ORDERS.new", .id = "a", .body = Body::json("2").value()}).value();
   EXPECT_THAT(work(), ElementsAre("a 1"));
-  EXPECT_EQ(zone().wait("a", "own", 0ms).error().code, Code::timed_out);
-  const auto task = zone().inspect("a").value();
+  EXPECT_EQ(zone().tasks().wait("a", "own", 0ms).error().code, Code::timed_out);
+  const auto task = zone().tasks().inspect("a").value();
   EXPECT_EQ(task.entry.body.value().text(), "2");
   EXPECT_THAT(task.queues, SizeIs(2));
 }

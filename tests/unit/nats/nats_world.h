@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "store/nats/jetstream_client.h"
+#include "store/nats/client/jetstream_client.h"
 #include "store/nats/nats_store.h"
 #include "support/nats_server.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "once/zone.h"
-#include "store/nats/jetstream_client.h"
+#include "store/nats/client/jetstream_client.h"
 #include "store/nats/nats_store.h"
 #include "support/nats_server.h"
 
@@ -69,7 +69,7 @@ class NatsPermissions : public ::testing::Test {
   // The zone and a queue, as the admin makes them.
   void set_up() {
     Zone zone = as("admin");
-    EXPECT_EQ(zone.add(work()).value(), 0U);
+    EXPECT_EQ(zone.queues().add(work()).value(), 0U);
   }
   static Queue work() {
     return {.name = "work", .topic = "orders.>", .attempts = 1, .backoff = {1ms}};
@@ -129,14 +129,14 @@ TEST_F(NatsPermissions, ThePublisherPublishesAndNothingElse) {
   for (int i = 0; i < 100; ++i) many.push_back(task("many-" + std::to_string(i)));
   for (const auto& receipt : zone.publish_batch(many)) EXPECT_TRUE(receipt);
 
-  refused(zone.add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
-  refused(zone.remove_queue("work", true), "$JS.API.");
+  refused(zone.queues().add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
+  refused(zone.queues().remove("work", {.force = true}), "$JS.API.");
   refused(zone.status(), "$JS.API.DIRECT.GET.ONCE_main_WAKE");
-  refused(zone.inspect("a"), "$JS.API.");
+  refused(zone.tasks().inspect("a"), "$JS.API.");
   refused(zone.worker("work", complete), "once-count.main.member");
   refused(zone.set_retention({}), "$KV.once_main_meta.retention");
   refused(zone.retire(), "$JS.API.");
-  refused(zone.cancel("a", "work", {}), "$JS.API.");
+  refused(zone.tasks().cancel("a", "work", {}), "$JS.API.");
 }
 
 TEST_F(NatsPermissions, APublisherThatMayNotReadTheOtherContentIsToldSo) {
@@ -172,9 +172,9 @@ TEST_F(NatsPermissions, AWorkerRunsTasksOfQueuesThatAreThere) {
     Worker worker = zone.worker("work", [](Context&) { return Outcome::dead("no"); }).value();
     EXPECT_TRUE(worker.run_until_empty());
   }
-  EXPECT_TRUE(admin.retry("bad", "work", {}));
+  EXPECT_TRUE(admin.tasks().retry("bad", "work", {}));
   run_until_empty();
-  EXPECT_EQ(admin.inspect("bad").value().queues[0].state, State::completed);
+  EXPECT_EQ(admin.tasks().inspect("bad").value().queues[0].state, State::completed);
 }
 
 TEST_F(NatsPermissions, AWorkerDoesNothingElse) {
@@ -182,16 +182,16 @@ TEST_F(NatsPermissions, AWorkerDoesNothingElse) {
   as("publisher").publish(task("a")).value();
   run_until_empty();
   Zone zone = as("worker");
-  EXPECT_EQ(zone.add(work()).value(), 0U) << "it is there";
-  refused(zone.add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
-  refused(zone.change("work", [](Queue& queue) { queue.paused = true; }),
-          "$KV.once_main_meta.queue.work");
-  refused(zone.remove_queue("work", true), "$JS.API.STREAM.MSG.DELETE.KV_once_main_meta");
+  EXPECT_EQ(zone.queues().add(work()).value(), 0U) << "it is there";
+  refused(zone.queues().add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
+  refused(zone.queues().pause("work"), "$KV.once_main_meta.queue.work");
+  refused(zone.queues().remove("work", {.force = true}),
+          "$JS.API.STREAM.MSG.DELETE.KV_once_main_meta");
   refused(zone.publish(task("b")), "once.main.log.b.orders.new");
   refused(zone.set_retention({}), "$KV.once_main_meta.retention");
   as("admin").set_retention({.bodies = 1ms, .records = 1ms, .ids = 1ms}).value();
   refused(zone.retire(), "$KV.once_main_meta.gone.0");
-  EXPECT_TRUE(as("auditor").log(0, 10).value().at(0).body) << "nothing is lost by that";
+  EXPECT_TRUE(as("auditor").tasks().log(0, 10).value().at(0).body) << "nothing is lost by that";
 }
 
 // The worker that ended a step tells its workflow; nobody else makes events.
@@ -219,8 +219,8 @@ TEST_F(NatsPermissions, OnlyWorkersTellWorkflowsWhatHappened) {
   }
   for (const std::string role : {"publisher", "auditor", "retention"})
     refused(tell(role, role), "once.main.sys." + role + "=2Ea.$once.flow.payment.step");
-  EXPECT_THAT(as("auditor").log(0, 100).value(), SizeIs(10));
-  EXPECT_THAT(as("auditor").log(0, 100, ">").value(), SizeIs(0));
+  EXPECT_THAT(as("auditor").tasks().log(0, 100).value(), SizeIs(10));
+  EXPECT_THAT(as("auditor").tasks().log(0, 100, ">").value(), SizeIs(0));
 }
 
 // What the chapter on workflows says that a role needs beside what it has.
@@ -234,11 +234,16 @@ std::string with_more(std::string permissions, const std::string& role,
 }
 
 TEST_F(NatsPermissions, ARunnerAndAStarterNeedALittleMore) {
-  std::string roles = with_more(configuration(), "worker", {"once.main.log.>"});
+  const std::vector<std::string> values{
+      "$JS.API.STREAM.INFO.ONCE_main_KV", "$JS.API.STREAM.MSG.GET.ONCE_main_KV",
+      "$JS.API.DIRECT.GET.ONCE_main_KV", "$JS.API.STREAM.MSG.DELETE.ONCE_main_KV"};
+  std::string roles = with_more(configuration(), "worker", {"once.main.log.>", "once-kv.main.>"});
+  roles = with_more(std::move(roles), "worker", values);
+  roles = with_more(std::move(roles), "publisher", values);
   roles =
       with_more(std::move(roles), "publisher",
-                {"once.main.sys.>", "$KV.once_main_ledger.once-keys.>",
-                 "$KV.once_main_ledger.once-runs.>", "$JS.API.STREAM.MSG.GET.KV_once_main_ledger",
+                {"once.main.sys.>", "once-kv.main.v.key.>", "once-kv.main.v.run.>",
+                 "$JS.API.STREAM.MSG.GET.KV_once_main_ledger",
                  "$JS.API.DIRECT.GET.KV_once_main_ledger", "$JS.API.STREAM.MSG.GET.ONCE_main_OLD"});
   restart_with(roles);
   set_up();
@@ -298,11 +303,11 @@ TEST_F(NatsPermissions, AWorkerLeavesRetentionToWhoMay) {
     std::this_thread::sleep_for(10ms);
   EXPECT_TRUE(put_off());
   publisher.publish(task("b")).value();
-  EXPECT_TRUE(as("auditor").wait("b", "work", 60s)) << "it works on";
+  EXPECT_TRUE(as("auditor").tasks().wait("b", "work", 60s)) << "it works on";
   stop.request_stop();
   running.join();
   EXPECT_TRUE(ended);
-  EXPECT_TRUE(as("auditor").log(0, 10).value().at(0).body);
+  EXPECT_TRUE(as("auditor").tasks().log(0, 10).value().at(0).body);
 }
 
 TEST_F(NatsPermissions, AWorkerWhoseConsumerIsGoneSaysWhatItLacks) {
@@ -321,9 +326,9 @@ TEST_F(NatsPermissions, AWorkerWhoseConsumerIsGoneSaysWhatItLacks) {
     Zone zone = as("worker");
     refused(zone.worker("work", complete), "$JS.API.CONSUMER.CREATE.ONCE_main_");
   }
-  as("admin").add(work()).value();
+  as("admin").queues().add(work()).value();
   run_until_empty();
-  EXPECT_EQ(as("admin").inspect("a").value().queues[0].state, State::completed);
+  EXPECT_EQ(as("admin").tasks().inspect("a").value().queues[0].state, State::completed);
 }
 
 // Without it every task would be delivered again for ever.
@@ -334,7 +339,7 @@ TEST_F(NatsPermissions, AWorkerThatMayNotAnswerDeliveriesEndsAndSaysSo) {
   restart_with(lacking);
   Queue queue = work();
   queue.lease = 1s;
-  as("admin").add(queue).value();
+  as("admin").queues().add(queue).value();
   as("publisher").publish(task("a")).value();
   Zone zone = as("worker");
   int runs = 0;
@@ -347,7 +352,7 @@ TEST_F(NatsPermissions, AWorkerThatMayNotAnswerDeliveriesEndsAndSaysSo) {
   std::stop_source never;
   refused(worker.run(never.get_token()), "$JS.ACK.ONCE_main_LOG.work_");
   EXPECT_EQ(runs, 1);
-  EXPECT_EQ(as("auditor").inspect("a").value().queues[0].state, State::completed);
+  EXPECT_EQ(as("auditor").tasks().inspect("a").value().queues[0].state, State::completed);
 }
 
 TEST_F(NatsPermissions, TheAuditorReadsAndNothingElse) {
@@ -360,24 +365,25 @@ TEST_F(NatsPermissions, TheAuditorReadsAndNothingElse) {
   Zone zone = as("auditor");
   EXPECT_EQ(zone.status().value().queues[0].tasks.at(State::completed), 1U);
   EXPECT_EQ(zone.status().value().unrouted, 1U);
-  EXPECT_THAT(zone.list({}).value(), SizeIs(1));
-  EXPECT_EQ(zone.inspect("a").value().duplicates, 1U);
-  EXPECT_THAT(zone.log(0, 10).value(), SizeIs(2));
-  EXPECT_EQ(zone.wait("a", "work", 10s).value().result().text(), "17");
+  EXPECT_THAT(zone.tasks().list({}).value(), SizeIs(1));
+  EXPECT_EQ(zone.tasks().inspect("a").value().duplicates, 1U);
+  EXPECT_THAT(zone.tasks().log(0, 10).value(), SizeIs(2));
+  EXPECT_EQ(zone.tasks().wait("a", "work", 10s).value().result().text(), "17");
   EXPECT_TRUE(zone.retention());
   EXPECT_TRUE(zone.audit().value().discrepancies.empty());
-  EXPECT_TRUE(zone.queues());
+  EXPECT_TRUE(zone.queues().list());
   for (const Finding& finding : zone.doctor().value().findings)
     EXPECT_TRUE(finding.code != "not_permitted" && finding.code != "unreadable") << finding.what;
 
   refused(zone.publish(task("c")), "once.main.log.c.orders.new");
-  refused(zone.add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
+  refused(zone.queues().add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
   refused(zone.worker("work", complete), "once-count.main.member");
   refused(zone.set_retention({}), "$KV.once_main_meta.retention");
   as("publisher").publish(task("d")).value();
-  refused(zone.cancel("d", "work", {}), "$KV.once_main_ledger.work.");
-  refused(zone.remove_queue("work", true), "$JS.API.STREAM.MSG.DELETE.KV_once_main_meta");
-  EXPECT_THAT(zone.log(0, 10).value(), SizeIs(3)) << "nothing was added";
+  refused(zone.tasks().cancel("d", "work", {}), "$KV.once_main_ledger.work.");
+  refused(zone.queues().remove("work", {.force = true}),
+          "$JS.API.STREAM.MSG.DELETE.KV_once_main_meta");
+  EXPECT_THAT(zone.tasks().log(0, 10).value(), SizeIs(3)) << "nothing was added";
 }
 
 TEST_F(NatsPermissions, RetentionForgetsAndNothingElse) {
@@ -388,13 +394,13 @@ TEST_F(NatsPermissions, RetentionForgetsAndNothingElse) {
   zone.set_retention({.bodies = 1ms, .records = 1ms, .ids = 1ms}).value();
   EXPECT_EQ(zone.retention().value().ids, 1ms);
   const auto deadline = std::chrono::steady_clock::now() + 60s;
-  while (!as("auditor").log(0, 10).value().empty()) {
+  while (!as("auditor").tasks().log(0, 10).value().empty()) {
     const auto retired = zone.retire();
     ASSERT_TRUE(retired) << retired.error().message;
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
   }
   refused(zone.publish(task("a")), "once.main.log.a.orders.new");
-  refused(zone.add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
+  refused(zone.queues().add({.name = "more", .topic = ">"}), "$KV.once_main_meta.queue.more");
   refused(zone.worker("work", complete), "once-count.main.member");
   refused(zone.status(), "$JS.API.DIRECT.GET.ONCE_main_WAKE");
   EXPECT_FALSE(as("publisher").publish(task("a")).value().duplicate) << "the id is forgotten";
@@ -402,14 +408,14 @@ TEST_F(NatsPermissions, RetentionForgetsAndNothingElse) {
 
 TEST_F(NatsPermissions, TheAdminDoesItAll) {
   Zone zone = as("admin");
-  zone.add(work()).value();
+  zone.queues().add(work()).value();
   zone.publish(task("a")).value();
-  EXPECT_TRUE(zone.change("work", [](Queue& queue) { queue.lease = 5s; }));
-  EXPECT_EQ(zone.cancel("a", "work", {}).value(), State::cancelled);
+  EXPECT_TRUE(zone.queues().change("work", [](Queue& queue) { queue.lease = 5s; }));
+  EXPECT_EQ(zone.tasks().cancel("a", "work", {}).value(), State::cancelled);
   EXPECT_TRUE(zone.set_retention({}));
   EXPECT_TRUE(zone.retire());
   EXPECT_TRUE(zone.status());
-  EXPECT_TRUE(zone.remove_queue("work", true));
+  EXPECT_TRUE(zone.queues().remove("work", {.force = true}));
 }
 
 TEST_F(NatsPermissions, NobodyHearsAnothersAnswers) {

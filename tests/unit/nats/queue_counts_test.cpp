@@ -1,5 +1,5 @@
 // How entries stand by what was written of them, in whatever order that is seen.
-#include "store/nats/queue_counts.h"
+#include "store/nats/queues/queue_counts.h"
 
 #include <gtest/gtest.h>
 

@@ -91,7 +91,7 @@ TEST_F(Recipes, R02_MsgIdIsForgottenAfterItsWindow) {
   // A year later, the task's body gone.
   const auto clock = std::make_shared<testing::VirtualClock>();
   Zone later = Zone::open(server().url() + "/later", {.clock = clock}).value();
-  later.add({.name = "q", .topic = "t"}).value();
+  later.queues().add({.name = "q", .topic = "t"}).value();
   later.set_retention({.bodies = 1h, .records = 1h, .ids = 24h * 1000}).value();
   const Receipt first = later.publish({.topic = "t", .id = "a"}).value();
   int runs = 0;
@@ -111,7 +111,7 @@ TEST_F(Recipes, R02_MsgIdIsForgottenAfterItsWindow) {
     clock->advance(24h * 31);
     later.retire().value();
   }
-  ASSERT_FALSE(later.log(0, 10).value().at(0).body) << "it was to be retired by now";
+  ASSERT_FALSE(later.tasks().log(0, 10).value().at(0).body) << "it was to be retired by now";
   const Receipt again = later.publish({.topic = "t", .id = "a"}).value();
   EXPECT_TRUE(again.duplicate);
   EXPECT_EQ(again.sequence, first.sequence);
@@ -136,7 +136,7 @@ TEST_F(Recipes, R03_MsgIdWithOtherContentIsDroppedWithAPositiveAck) {
   const auto elsewhere = publish_task("a", R"({"amount":1})", "t.other");
   ASSERT_FALSE(elsewhere) << "nor under another topic";
   EXPECT_EQ(elsewhere.error().code, Code::conflicting_duplicate);
-  EXPECT_THAT(zone().log(0, 10).value(), SizeIs(1));
+  EXPECT_THAT(zone().tasks().log(0, 10).value(), SizeIs(1));
 }
 
 TEST_F(Recipes, R04_ReadExecuteWriteLetsTwoWorkersPass) {
@@ -183,7 +183,7 @@ TEST_F(Recipes, R04_ARecordThatGoesBeforeItsMessageLetsItRunAgain) {
 
   const auto clock = std::make_shared<testing::VirtualClock>();
   Zone aged = Zone::open(server().url() + "/aged", {.clock = clock}).value();
-  aged.add({.name = "q", .topic = "t"}).value();
+  aged.queues().add({.name = "q", .topic = "t"}).value();
   aged.set_retention({.bodies = 24h * 7, .records = 72h}).value();
   aged.publish({.topic = "t", .id = "a"}).value();
   int runs = 0;
@@ -206,7 +206,7 @@ TEST_F(Recipes, R04_ARecordThatGoesBeforeItsMessageLetsItRunAgain) {
   run();
   run();
   EXPECT_EQ(runs, 1);
-  EXPECT_EQ(aged.inspect("a").value().queues.at(0).state, State::completed);
+  EXPECT_EQ(aged.tasks().inspect("a").value().queues.at(0).state, State::completed);
 }
 
 TEST_F(Recipes, R05_MaxAckPendingOneIsNoLock) {
@@ -310,8 +310,8 @@ TEST_F(Recipes, R07_MaxDeliverIsNoDeadLetter) {
   EXPECT_EQ(view("a").state, State::dead);
   EXPECT_THAT(outcomes("a"), ElementsAre("failed", "failed", "failed"));
   EXPECT_THAT(view("a").error, HasSubstr("the printer burns"));
-  EXPECT_THAT(zone().list({.queue = "q", .state = State::dead}).value(), SizeIs(1));
-  zone().retry("a", "q", {.who = "ann", .why = "there is a new printer"}).value();
+  EXPECT_THAT(zone().tasks().list({.queue = "q", .state = State::dead}).value(), SizeIs(1));
+  zone().tasks().retry("a", "q", {.who = "ann", .why = "there is a new printer"}).value();
   EXPECT_THAT(run_all(), ElementsAre("a"));
   EXPECT_EQ(view("a").state, State::completed);
 }
@@ -389,13 +389,13 @@ TEST_F(Recipes, R10_ACatchBlockOverwritesCompletedByFailed) {
   EXPECT_EQ(jet.get("KV_state", "$KV.state.a"), "failed");
 
   add_queue({.attempts = 3, .ledger = true});
-  Guard guard = zone().guard("q").value();
-  const Admission claimed = guard.claim("a").value();
-  EXPECT_EQ(guard.complete("a", claimed.token).value(), State::completed);
-  const auto failed = guard.fail("a", claimed.token, "the reply to the caller threw");
+  LedgerClient ledger = zone().ledger("q").value();
+  const ClaimResult claimed = ledger.claim("a").value();
+  EXPECT_EQ(ledger.complete("a", claimed.token).value(), State::completed);
+  const auto failed = ledger.fail("a", claimed.token, "the reply to the caller threw");
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Code::fenced);
-  EXPECT_EQ(guard.claim("a").value().kind, Admission::Kind::completed);
+  EXPECT_EQ(ledger.claim("a").value().kind, ClaimResult::Kind::completed);
 }
 
 TEST_F(Recipes, R11_CompletingWithWhateverRevisionIsCurrentIsNoFence) {
@@ -407,14 +407,14 @@ TEST_F(Recipes, R11_CompletingWithWhateverRevisionIsCurrentIsNoFence) {
   EXPECT_EQ(jet.get("KV_state", "$KV.state.a"), "completed by one") << "while two runs";
 
   add_queue({.ledger = true});
-  Guard one = zone().guard("q", {.name = "one"}).value();
-  Guard two = zone().guard("q", {.name = "two"}).value();
-  const Admission lost = one.claim("a", 200ms).value();
-  Admission taken{.kind = Admission::Kind::held};
+  LedgerClient one = zone().ledger("q", {.name = "one"}).value();
+  LedgerClient two = zone().ledger("q", {.name = "two"}).value();
+  const ClaimResult lost = one.claim("a", 200ms).value();
+  ClaimResult taken{.kind = ClaimResult::Kind::held};
   const auto deadline = steady_clock::now() + 30s;
-  while (taken.kind == Admission::Kind::held && steady_clock::now() < deadline)
+  while (taken.kind == ClaimResult::Kind::held && steady_clock::now() < deadline)
     taken = two.claim("a", 1h).value();
-  ASSERT_EQ(taken.kind, Admission::Kind::claimed);
+  ASSERT_EQ(taken.kind, ClaimResult::Kind::claimed);
   EXPECT_GT(taken.token, lost.token);
   for (const auto& fenced : {one.complete("a", lost.token), one.renew("a", lost.token),
                              one.fail("a", lost.token, "no")}) {
@@ -509,7 +509,7 @@ TEST_F(Recipes, R14_AcknowledgedIsNotFsynced) {
   server().kill();
   server().start();
   std::map<std::string, std::uint64_t> found;
-  for (const LogEntry& entry : answered([&] { return zone().log(0, 1000); }).value())
+  for (const LogEntry& entry : answered([&] { return zone().tasks().log(0, 1000); }).value())
     found[entry.id] = entry.sequence;
   EXPECT_EQ(found, receipts);
 }

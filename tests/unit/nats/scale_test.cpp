@@ -69,7 +69,7 @@ class NatsScale : public NatsWorld {
  private:
   std::unique_ptr<RequestMux> exchange_;
   std::atomic<int> heard_{0};
-  std::unique_ptr<RequestMux::Listener> listener_;
+  std::unique_ptr<Subscription> listener_;
 };
 
 TEST_F(NatsScale, APageAtTheEndOfALongLogReadsThatPage) {

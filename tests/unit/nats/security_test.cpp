@@ -142,8 +142,11 @@ TEST_F(NatsLogins, WhatCannotBeALoginIsToldBeforeAnythingIsSaid) {
 TEST_F(NatsLogins, AnAddressHoldsNoLogin) {
   for (const char* address :
        {"nats://ada:s3cret@127.0.0.1:4222", "tls://s3cret@127.0.0.1", "nats://a:s3cret/x@h",
-        "nats://127.0.0.1:4222,ada:s3cret@127.0.0.1:4223/zone"})
-    refused(Zone::open(address), Code::invalid_input, "--nats-password");
+        "nats://127.0.0.1:4222,ada:s3cret@127.0.0.1:4223/zone"}) {
+    const auto zone = Zone::open(address);
+    refused(zone, Code::invalid_input, "a NATS address holds no login");
+    EXPECT_EQ(zone.error().reason, Reason::login_in_address);
+  }
 }
 
 TEST_F(NatsLogins, TlsTrustsOnlyTheGivenAuthorityAndTheRightHost) {

@@ -1,5 +1,5 @@
 // Our own writes tell how the records stand, as long as they are the only ones.
-#include "store/nats/sole_writer.h"
+#include "store/nats/ledger/sole_writer.h"
 
 #include <gtest/gtest.h>
 

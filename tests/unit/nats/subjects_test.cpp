@@ -5,8 +5,9 @@
 
 #include <set>
 
-#include "store/nats/jetstream_client.h"
-#include "store/nats/pulled_message.h"
+#include "json/base64.h"
+#include "store/nats/client/jetstream_client.h"
+#include "store/nats/feed/pulled_message.h"
 
 namespace once::store::nats {
 namespace {
@@ -90,10 +91,10 @@ TEST(JetStreamClient, ReadsTheServersTimesAndBytes) {
   EXPECT_EQ(time_from("2026-11-15T20:05:51.1Z"), Time{Duration{1794773151100}});
   for (const char* bad : {"", "yesterday", "2026-13-15T20:05:51Z", "2026-11-15T20:05:51+01:00"})
     EXPECT_FALSE(time_from(bad)) << bad;
-  EXPECT_EQ(from_base64("aGk="), "hi");
-  EXPECT_EQ(from_base64("AP9/"), std::string("\x00\xff\x7f", 3));
-  EXPECT_EQ(from_base64(""), "");
-  EXPECT_FALSE(from_base64("a*=="));
+  EXPECT_EQ(encoding::from_base64("aGk="), "hi");
+  EXPECT_EQ(encoding::from_base64("AP9/"), std::string("\x00\xff\x7f", 3));
+  EXPECT_EQ(encoding::from_base64(""), "");
+  EXPECT_FALSE(encoding::from_base64("a*=="));
 }
 
 }  // namespace

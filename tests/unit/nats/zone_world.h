@@ -24,7 +24,7 @@ class ZoneWorld : public NatsWorld {
     queue.name = "q";
     if (queue.topic.empty() && !queue.ledger) queue.topic = "t";
     if (queue.backoff.empty()) queue.backoff = {10ms};
-    zone().add(queue).value();
+    zone().queues().add(queue).value();
   }
   // What the server does not answer is asked again: a restarted one needs a moment.
   template <class Call>
@@ -81,11 +81,12 @@ class ZoneWorld : public NatsWorld {
   }
 
   QueueView view(const std::string& id) {
-    return answered([&] { return zone().inspect(id); }).value().queues.at(0);
+    return answered([&] { return zone().tasks().inspect(id); }).value().queues.at(0);
   }
   std::vector<std::string> outcomes(const std::string& id) {
     std::vector<std::string> all;
-    for (const AttemptView& attempt : view(id).attempts) all.push_back(attempt.outcome);
+    for (const AttemptView& attempt : view(id).attempts)
+      all.emplace_back(to_string(attempt.outcome));
     return all;
   }
 

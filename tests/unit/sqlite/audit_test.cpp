@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 class SqliteAudit : public ::testing::Test {
  protected:
-  SqliteAudit() { zone_.add({.name = "work", .topic = ">"}).value(); }
+  SqliteAudit() { zone_.queues().add({.name = "work", .topic = ">"}).value(); }
 
   void publish(int count) {
     for (int i = 0; i < count; ++i)
@@ -79,7 +79,7 @@ TEST_F(SqliteAudit, WhatRetentionTookIsNotMissing) {
   complete_all();
   zone_.set_retention({.bodies = 0ms, .records = 0ms, .ids = 0ms}).value();
   for (int stage = 0; stage < 4; ++stage) zone_.retire().value();
-  EXPECT_THAT(zone_.log(0, 10).value(), IsEmpty());
+  EXPECT_THAT(zone_.tasks().log(0, 10).value(), IsEmpty());
   EXPECT_THAT(found(), IsEmpty());
   EXPECT_EQ(published(), 5U);
   zone_.publish({.topic = "t", .id = "later"}).value();

@@ -135,7 +135,7 @@ TEST_F(Claims, OfAFileOfTheVersionBeforeComeAgainWhenTheirLeasesEnd) {
   store_.reset();
   behind_its_back(path(), kToVersion3);
   store_ = open_zone(path(), clock_);
-  EXPECT_EQ(number("PRAGMA user_version"), 5);
+  EXPECT_EQ(number("PRAGMA user_version"), 6);
   EXPECT_THAT(claimed(10), ElementsAre("t1"));
   clock_->advance(queue_.lease);
   EXPECT_THAT(claimed(10), ElementsAre("t0", "t1"));

@@ -94,5 +94,34 @@ TEST(SqliteDiskFull, NothingReceiptedIsLostAndNothingElseIsKept) {
   EXPECT_EQ(claim(*store, work).at(0).entry.id, receipted.front());
 }
 
+// A writer empties the log after a write that failed. By a deleted index, the log ends before what the
+// second process wrote.
+TEST(SqliteDiskFull, AProcessWhoseIndexWasDeletedDoesNotEmptyTheLog) {
+  const SmallDisk disk;
+  if (!disk.mounted())
+    GTEST_SKIP() << "NOT TESTED: a full disk, because this user may not mount a tmpfs (error "
+                 << disk.why() << ")";
+  const auto path = disk / "zone.db";
+  const auto ballast = disk / "ballast";
+  std::ofstream(ballast) << std::string(8U << 20U, 'b');
+  Signal ready, go;
+  Child first([&] {
+    auto store = open_zone(path);
+    if (!append(*store, task("a"))) _exit(2);
+    for (int i = 0; append(*store, task(std::to_string(i), std::string(100'000, 'x'))); ++i)
+      if (i == 1'000) _exit(3);
+    ready.give();
+    if (!go.take() || append(*store, task("c"))) _exit(4);
+  });
+  ASSERT_TRUE(ready.take());
+  std::filesystem::remove(ballast);
+  std::filesystem::remove(path.string() + "-shm");
+  ASSERT_TRUE(append(*open_zone(path), task("b")));
+  go.give();
+  EXPECT_EQ(first.join(), 0);
+  auto next = open_zone(path);
+  for (const char* id : {"a", "b"}) EXPECT_TRUE(next->find(id).value()) << id;
+}
+
 }  // namespace
 }  // namespace once::sqlite_test

@@ -158,11 +158,11 @@ TEST_F(Values, OfAFileOfVersion4AreMovedWhenTheirRecordIsWritten) {
   record_.error = "as it was";
   write();
   store_.reset();
-  behind_its_back(path(),
-                  "DROP TRIGGER value_goes; DROP TABLE value;"
-                  "ALTER TABLE ledger DROP COLUMN own_size; PRAGMA user_version = 4");
+  behind_its_back(path(), std::string(kToVersion5) +
+                              "DROP TRIGGER value_goes; DROP TABLE value;"
+                              "ALTER TABLE ledger DROP COLUMN own_size; PRAGMA user_version = 4");
   store_ = open_zone(path(), clock_);
-  EXPECT_EQ(number("PRAGMA user_version"), 5);
+  EXPECT_EQ(number("PRAGMA user_version"), 6);
   EXPECT_EQ(get(*store_, at_)->record, record_);
   add_step("one", std::string(kMebibyte, 'x'));
   write();

@@ -26,21 +26,21 @@ class Verify : public ::testing::TestWithParam<Harm> {
   // #1 to #4 completed, #5 dead with an order, #6 scheduled, #7 and #8 under a key, #9 unrouted; `kept`
   // is a ledger alone.
   Verify() {
-    zone_.add({.name = "work", .topic = "t"}).value();
-    zone_.add({.name = "keyed", .topic = "k", .key = "{order}"}).value();
-    zone_.add({.name = "kept", .ledger = true}).value();
+    zone_.queues().add({.name = "work", .topic = "t"}).value();
+    zone_.queues().add({.name = "keyed", .topic = "k", .key = "{order}"}).value();
+    zone_.queues().add({.name = "kept", .ledger = true}).value();
     for (const char* id : {"1", "2", "3", "4"}) publish(id, "t");
     run("work", Outcome::completed());
     publish("dead", "t");
     run("work", Outcome::dead("no"));
-    zone_.retry("dead", "work", {.who = "me", .why = "again"}).value();
+    zone_.tasks().retry("dead", "work", {.who = "me", .why = "again"}).value();
     zone_.publish({.topic = "t", .id = "later", .not_before = clock_->now() + 1h}).value();
     publish("k1", "k", R"({"order":"o-1"})");
     publish("k2", "k", R"({"order":"o-2"})");
     run("keyed", Outcome::completed());
     publish("nobody", "other");
-    Guard guard = zone_.guard("kept").value();
-    guard.complete("mine", guard.claim("mine").value().token).value();
+    LedgerClient ledger = zone_.ledger("kept").value();
+    ledger.complete("mine", ledger.claim("mine").value().token).value();
   }
 
   void publish(const char* id, const char* topic, std::string_view body = "{}") {
@@ -113,6 +113,16 @@ constexpr Harm kHarms[] = {
      "filed under queue number 9"},
     {"DueAgain", "UPDATE ledger SET due = 5 WHERE place = " ONCE_PLACE(2),
      "though its record is done with"},
+    {"RecordTooOld", "UPDATE ledger SET stamp = -1 WHERE place = " ONCE_PLACE(2),
+     "its time is before its publication"},
+    {"RecordOfTheFuture",
+     "UPDATE ledger SET stamp = stamp + 100000000 WHERE place = " ONCE_PLACE(2),
+     "its time is ahead of the zone's"},
+    {"EntryTooOld", "UPDATE log SET stage_at = -1 WHERE sequence = 2",
+     "its time is before its publication"},
+    {"EntryOfTheFuture", "UPDATE log SET stage_at = stage_at + 100000000 WHERE sequence = 2",
+     "its time is ahead of the zone's"},
+    {"Headers", "UPDATE log SET headers = x'00' WHERE sequence = 2", "its headers cannot be read"},
     {"Unwatched", "UPDATE ledger SET due = 5, watched = 0 WHERE place = " ONCE_PLACE(2),
      "nobody watches"},
     {"LastSequence", "UPDATE zone SET last_sequence = 4", "last_sequence is 4, though 9", false},
@@ -152,6 +162,12 @@ constexpr Harm kHarms[] = {
     {"TotalOfAll", "UPDATE queue SET matched = 40 WHERE name = 'work'",
      "its total of tasks is 40, and the log has 6"},
     {"TotalUnrouted", "UPDATE zone SET unrouted = 40", "is 40, and the log has 1"},
+    {"IndexGone", "DROP INDEX pending_due", "own index pending_due is gone", false},
+    {"TriggerGone", "DROP TRIGGER value_goes", "own trigger value_goes is gone", false},
+    {"TriggerOfAnother", "CREATE TRIGGER x AFTER INSERT ON log BEGIN SELECT 1; END",
+     "a trigger x, which Once did not make", false},
+    {"ValueOfNoRecord", "INSERT INTO value VALUES (99, zeroblob(32), x'00')",
+     "a large result at place 99 belongs to no record"},
     {"GoneAndThere", "INSERT INTO gone VALUES (2, 3)", "#2 is in the log, and counts as forgotten"},
 };
 
@@ -166,6 +182,20 @@ TEST_P(ADamage, IsNamedByTheAuditAndTheDoctor) {
     EXPECT_THAT(found(false), Contains(HasSubstr(GetParam().told)));
   }
   EXPECT_THAT(doctor(true), Contains(HasSubstr(GetParam().told)));
+}
+
+using ATaskThatIsTriedAgain = Verify;
+INSTANTIATE_TEST_SUITE_P(Sqlite, ATaskThatIsTriedAgain, ::testing::Values(Harm{"late", "", ""}));
+
+TEST_P(ATaskThatIsTriedAgain, IsNamedWhenTheFeedLooksAtItMuchLater) {
+  zone_.queues().add({.name = "failing", .topic = "f", .backoff = {2h}}).value();
+  publish("again", "f");
+  const auto fail = [](Context&) { return Outcome::failed("no"); };
+  ASSERT_TRUE(zone_.worker("failing", fail).value().run_one().value());
+  EXPECT_THAT(found(true), IsEmpty());
+  damage("UPDATE ledger SET due = due + 100000000 WHERE state = 3 AND due IS NOT NULL");
+  EXPECT_THAT(found(true), Contains(HasSubstr("later than its record says")));
+  EXPECT_THAT(doctor(true), Contains(HasSubstr("later than its record says")));
 }
 
 // --- Counters that were set back ---------------------------------------------------------------

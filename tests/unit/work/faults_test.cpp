@@ -89,6 +89,20 @@ TEST(Faults, APublisherThatNeverLearnsSaysThatItIsInDoubt) {
   EXPECT_EQ(receipt.error().code, Code::outcome_unknown);
 }
 
+TEST(Faults, AConflictSaysThatTheOtherContentCouldNotBeRead) {
+  World world(FaultPlan{}.on(Seam::find, 1, Fault::fails));
+  ASSERT_TRUE(world.publish(1).front());
+  Publisher publisher(world.store, *world.scheduler);
+  std::vector<Task> changed;
+  changed.push_back({.topic = "t", .id = "0", .body = Body::json("{\"a\":1}").value()});
+  const auto receipt = std::move(publisher.publish(std::move(changed)).front());
+  ASSERT_FALSE(receipt);
+  EXPECT_EQ(receipt.error().code, Code::conflicting_duplicate);
+  EXPECT_NE(receipt.error().message.find("with other content (what differs is not known, because "),
+            std::string::npos)
+      << receipt.error().message;
+}
+
 // A refusal after a lost answer says nothing about the first try.
 TEST(Faults, ARefusalAfterALostAnswerLeavesItInDoubt) {
   FaultPlan plan;
@@ -196,7 +210,7 @@ TEST(Faults, BesideWhatMayHaveBeenClaimedOnlyTheOtherSlotsAreUsed) {
 TEST(Faults, ATurnWhoseAnswerIsLostRecordsOnceAndRunsWhatItClaimedOnce) {
   for (const std::size_t concurrency : {1U, 4U})
     for (const Fault fault : {Fault::answer_lost, Fault::fails}) {
-      World world(FaultPlan{}.on(Seam::turn, 1, fault).on(Seam::turn, 2, fault));
+      World world(FaultPlan{}.on(Seam::commit, 1, fault).on(Seam::commit, 2, fault));
       for (const auto& receipt : world.publish(20)) ASSERT_TRUE(receipt);
       const auto worker = world.worker(concurrency);
       ASSERT_TRUE(worker->run(Worker::Until::empty, {}));

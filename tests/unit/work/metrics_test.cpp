@@ -15,7 +15,7 @@ struct World {
   std::shared_ptr<testing::VirtualClock> clock = std::make_shared<testing::VirtualClock>();
   Zone zone = Zone::open("memory:", {.clock = clock}).value();
 
-  explicit World(Queue queue = {.name = "q", .topic = "t"}) { zone.add(queue).value(); }
+  explicit World(Queue queue = {.name = "q", .topic = "t"}) { zone.queues().add(queue).value(); }
 
   void publish(std::string id, std::string_view json = "null", std::optional<Duration> delay = {}) {
     Task task{.topic = "t", .id = std::move(id), .body = Body::json(json).value()};

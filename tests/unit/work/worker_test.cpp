@@ -21,7 +21,7 @@ struct World {
   std::shared_ptr<testing::VirtualClock> clock = std::make_shared<testing::VirtualClock>();
   Zone zone = Zone::open("memory:", {.clock = clock}).value();
 
-  explicit World(Queue queue = {.name = "q", .topic = "t"}) { zone.add(queue).value(); }
+  explicit World(Queue queue = {.name = "q", .topic = "t"}) { zone.queues().add(queue).value(); }
 
   Receipt publish(std::string id, std::string_view json = "null") {
     return zone.publish({.topic = "t", .id = std::move(id), .body = Body::json(json).value()})
@@ -30,7 +30,7 @@ struct World {
   Worker worker(std::function<Outcome(Context&)> handler, WorkerOptions options = {}) {
     return zone.worker("q", std::move(handler), std::move(options)).value();
   }
-  QueueView view(std::string_view id) { return zone.inspect(id).value().queues.at(0); }
+  QueueView view(std::string_view id) { return zone.tasks().inspect(id).value().queues.at(0); }
 };
 
 TEST(Worker, RunsATaskOnceAndRecordsItsResult) {
@@ -137,7 +137,7 @@ TEST(Worker, AReclaimedTaskFencesItsFirstWorker) {
   EXPECT_EQ(view.state, State::completed);
   EXPECT_EQ(view.result->text(), "2");
   ASSERT_EQ(view.attempts.size(), 2U);
-  EXPECT_EQ(view.attempts[0].outcome, "lost");
+  EXPECT_EQ(view.attempts[0].outcome, AttemptOutcome::lost);
   EXPECT_LT(view.attempts[0].token, view.attempts[1].token);
 }
 
@@ -181,7 +181,7 @@ TEST(Worker, SameKeyIgnoreCountsOtherContentAsDuplicate) {
 
 TEST(Worker, ManyHandlersAndPublishersRunEachTaskOnce) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t"}).value();
+  zone.queues().add({.name = "q", .topic = "t"}).value();
   constexpr int kTasks = 4000;
   std::mutex mutex;
   std::map<std::string, int> runs;
@@ -205,7 +205,8 @@ TEST(Worker, ManyHandlersAndPublishersRunEachTaskOnce) {
       });
   }
   for (int i = 0; i < kTasks; ++i)
-    ASSERT_EQ(zone.wait(std::to_string(i), "q", 30s).value().kind(), Outcome::Kind::completed);
+    ASSERT_EQ(zone.tasks().wait(std::to_string(i), "q", 30s).value().kind(),
+              Outcome::Kind::completed);
   stop.request_stop();
   driver.join();
   EXPECT_EQ(runs.size(), static_cast<std::size_t>(kTasks));
@@ -214,7 +215,7 @@ TEST(Worker, ManyHandlersAndPublishersRunEachTaskOnce) {
 
 TEST(Worker, ClaimsNoMoreThanItCanStart) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t"}).value();
+  zone.queues().add({.name = "q", .topic = "t"}).value();
   for (int i = 0; i < 20; ++i) zone.publish({.topic = "t", .id = std::to_string(i)}).value();
   std::latch started(3);
   std::latch go(1);
@@ -239,7 +240,7 @@ TEST(Worker, ClaimsNoMoreThanItCanStart) {
 
 TEST(Worker, MaxRunningHoldsAcrossWorkers) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t", .lease = 1s, .max_running = 2}).value();
+  zone.queues().add({.name = "q", .topic = "t", .lease = 1s, .max_running = 2}).value();
   for (int i = 0; i < 60; ++i) zone.publish({.topic = "t", .id = std::to_string(i)}).value();
   std::atomic<int> running = 0;
   std::atomic<int> most = 0;
@@ -267,7 +268,7 @@ TEST(Worker, MaxRunningHoldsAcrossWorkers) {
 
 TEST(Worker, ALongHandlerKeepsItsLease) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t", .lease = 150ms}).value();
+  zone.queues().add({.name = "q", .topic = "t", .lease = 150ms}).value();
   zone.publish({.topic = "t", .id = "a"}).value();
   std::atomic<int> runs = 0;
   const auto handler = [&](Context& context) {
@@ -290,7 +291,7 @@ TEST(Worker, ALongHandlerKeepsItsLease) {
 
 TEST(Worker, TheTimeoutStopsTheHandlerAndLeavesTheAttemptInDoubt) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t", .timeout = 100ms, .attempts = 1}).value();
+  zone.queues().add({.name = "q", .topic = "t", .timeout = 100ms, .attempts = 1}).value();
   zone.publish({.topic = "t", .id = "a"}).value();
   auto worker = zone.worker("q",
                             [&](Context& context) {
@@ -302,16 +303,16 @@ TEST(Worker, TheTimeoutStopsTheHandlerAndLeavesTheAttemptInDoubt) {
                             })
                     .value();
   EXPECT_TRUE(worker.run_until_empty());
-  const QueueView view = zone.inspect("a").value().queues.at(0);
+  const QueueView view = zone.tasks().inspect("a").value().queues.at(0);
   EXPECT_EQ(view.state, State::dead);
-  EXPECT_EQ(view.attempts.at(0).outcome, "timed_out");
+  EXPECT_EQ(view.attempts.at(0).outcome, AttemptOutcome::timed_out);
   EXPECT_TRUE(view.attempts.at(0).in_doubt);
 }
 
 TEST(Worker, InterruptGivesTheTaskBackUncounted) {
   for (const int concurrency : {1, 4}) {
     auto zone = Zone::open("memory:").value();
-    zone.add({.name = "q", .topic = "t", .attempts = 1}).value();
+    zone.queues().add({.name = "q", .topic = "t", .attempts = 1}).value();
     zone.publish({.topic = "t", .id = "a"}).value();
     std::latch started(1);
     {
@@ -330,9 +331,9 @@ TEST(Worker, InterruptGivesTheTaskBackUncounted) {
       started.wait();
       worker.interrupt();
     }
-    QueueView view = zone.inspect("a").value().queues.at(0);
+    QueueView view = zone.tasks().inspect("a").value().queues.at(0);
     EXPECT_EQ(view.state, State::retrying);
-    EXPECT_EQ(view.attempts.at(0).outcome, "interrupted");
+    EXPECT_EQ(view.attempts.at(0).outcome, AttemptOutcome::interrupted);
     auto next = zone.worker("q",
                             [](Context& context) {
                               EXPECT_TRUE(context.in_doubt());
@@ -340,13 +341,13 @@ TEST(Worker, InterruptGivesTheTaskBackUncounted) {
                             })
                     .value();
     EXPECT_TRUE(next.run_one().value());
-    EXPECT_EQ(zone.inspect("a").value().queues.at(0).state, State::completed);
+    EXPECT_EQ(zone.tasks().inspect("a").value().queues.at(0).state, State::completed);
   }
 }
 
 TEST(Worker, AStopDrains) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t"}).value();
+  zone.queues().add({.name = "q", .topic = "t"}).value();
   for (int i = 0; i < 100; ++i) zone.publish({.topic = "t", .id = std::to_string(i)}).value();
   std::stop_source stop;
   std::latch started(2);
@@ -394,7 +395,7 @@ TEST(Worker, IdempotencyKeysAreStableAndTellStepsApart) {
 // What was claimed ahead is renewed like what runs, and nobody else takes it meanwhile.
 TEST(Worker, WhatIsClaimedAheadKeepsItsLease) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t", .lease = 200ms, .window = 4}).value();
+  zone.queues().add({.name = "q", .topic = "t", .lease = 200ms, .window = 4}).value();
   for (int i = 0; i < 4; ++i) zone.publish({.topic = "t", .id = std::to_string(i)}).value();
   std::atomic<int> runs = 0;
   const auto handler = [&](Context& context) {
@@ -413,13 +414,15 @@ TEST(Worker, WhatIsClaimedAheadKeepsItsLease) {
   two.join();
   EXPECT_EQ(runs, 4);
   for (int i = 0; i < 4; ++i)
-    EXPECT_EQ(zone.inspect(std::to_string(i)).value().queues.at(0).attempts.size(), 1U);
+    EXPECT_EQ(zone.tasks().inspect(std::to_string(i)).value().queues.at(0).attempts.size(), 1U);
 }
 
 // The timeout begins with the handler, not with the claim.
 TEST(Worker, WhatIsClaimedAheadHasItsWholeTime) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t", .timeout = 400ms, .attempts = 1, .window = 4}).value();
+  zone.queues()
+      .add({.name = "q", .topic = "t", .timeout = 400ms, .attempts = 1, .window = 4})
+      .value();
   for (int i = 0; i < 4; ++i) zone.publish({.topic = "t", .id = std::to_string(i)}).value();
   auto worker = zone.worker("q",
                             [&](Context& context) {
@@ -437,7 +440,8 @@ TEST(Worker, WhatIsClaimedAheadHasItsWholeTime) {
 // A handler that is told to stop is heard before anyone may take its task.
 TEST(Worker, AfterATimeoutTheHandlerIsHeardBeforeAnotherBegins) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q",
+  zone.queues()
+      .add({.name = "q",
             .topic = "t",
             .lease = 300ms,
             .timeout = 250ms,
@@ -460,14 +464,15 @@ TEST(Worker, AfterATimeoutTheHandlerIsHeardBeforeAnotherBegins) {
                             {.concurrency = 2})
                     .value();
   EXPECT_TRUE(worker.run_until_empty());
-  const QueueView view = zone.inspect("a").value().queues.at(0);
+  const QueueView view = zone.tasks().inspect("a").value().queues.at(0);
   ASSERT_EQ(view.attempts.size(), 2U);
-  for (const AttemptView& attempt : view.attempts) EXPECT_EQ(attempt.outcome, "timed_out");
+  for (const AttemptView& attempt : view.attempts)
+    EXPECT_EQ(attempt.outcome, AttemptOutcome::timed_out);
 }
 
 TEST(Worker, ADeadVerdictStandsThoughTheWorkerIsInterrupted) {
   auto zone = Zone::open("memory:").value();
-  zone.add({.name = "q", .topic = "t"}).value();
+  zone.queues().add({.name = "q", .topic = "t"}).value();
   zone.publish({.topic = "t", .id = "a"}).value();
   std::optional<Worker> worker;
   worker.emplace(zone.worker("q",
@@ -477,7 +482,7 @@ TEST(Worker, ADeadVerdictStandsThoughTheWorkerIsInterrupted) {
                              })
                      .value());
   EXPECT_TRUE(worker->run_one().value());
-  EXPECT_EQ(zone.inspect("a").value().queues.at(0).state, State::dead);
+  EXPECT_EQ(zone.tasks().inspect("a").value().queues.at(0).state, State::dead);
   zone.publish({.topic = "t", .id = "b"}).value();
   EXPECT_FALSE(worker->run_one().value());  // an interrupted worker claims nothing
 }
