@@ -3,7 +3,7 @@
 
 #include "api/zone_state.h"
 #include "core/names.h"
-#include "flow/run_store.h"
+#include "flow/run_check.h"
 #include "inspect/auditor.h"
 
 namespace once::inline v1 {
@@ -38,20 +38,29 @@ void account(const core::RunState& run, Totals& into) {
 Result<Audit> Zone::audit(const AuditOptions& options) const {
   engine::Auditor auditor(*state_->store, options);
   core::Hours runs;
-  engine::RunStore book(*state_->store, *state_->scheduler);
+  engine::RunStore run_store(*state_->store, *state_->scheduler);
   std::vector<Discrepancy> damaged;
-  const auto read = book.each_run(
+  const auto tell = [&](const std::string& run, std::string what, std::string harm) {
+    damaged.push_back({.kind = Discrepancy::Kind::damaged,
+                       .queue = std::string(core::kRunsLedger),
+                       .task = run,
+                       .what = "the run " + run + what,
+                       .harm = std::move(harm)});
+  };
+  const auto read = run_store.each_run(
       engine::RunStore::Which::all,
       [&](const engine::KnownRun& known) -> Result<bool> {
         account(known.state, runs[core::hour_of(known.state.started_at)]);
+        if (!options.deep) return true;
+        const auto faults = engine::check_run(run_store, known.state);
+        if (!faults) return faults.error();
+        for (const engine::RunFault& fault : *faults)
+          tell(known.state.run, ": " + fault.what, fault.harm);
         return true;
       },
       [&](const std::string& run, const Error& why) {
-        damaged.push_back({.kind = Discrepancy::Kind::damaged,
-                           .queue = std::string(core::kRunsLedger),
-                           .task = run,
-                           .what = "the run " + run + " cannot be read: " + why.message,
-                           .harm = "the run is not counted, and no runner can move it"});
+        tell(run, " cannot be read: " + why.message,
+             "the run is not counted, and no runner can move it");
       });
   if (!read) return read.error();
   if (!runs.empty()) auditor.count_besides(std::string(core::kRunsLedger), std::move(runs));

@@ -5,6 +5,7 @@
 
 #include "api/stuck_runs.h"
 #include "core/findings.h"
+#include "flow/run_check.h"
 #include "inspect/doctor.h"
 
 namespace once::inline v1 {
@@ -28,9 +29,35 @@ std::size_t serious(const Diagnosis& diagnosis) {
 
 namespace {
 
+constexpr std::size_t kFaultsNamed = 20;  // one by one
+
+Result<void> look_at_values(const detail::ZoneState& zone, Diagnosis& diagnosis) {
+  engine::RunStore run_store(*zone.store, *zone.scheduler);
+  std::size_t all = 0;
+  auto looked = run_store.each_run(
+      engine::RunStore::Which::open,
+      [&](const engine::KnownRun& known) -> Result<bool> {
+        const auto faults = engine::check_run(run_store, known.state);
+        if (!faults) return faults.error();
+        for (const engine::RunFault& fault : *faults)
+          if (++all <= kFaultsNamed)
+            diagnosis.findings.push_back(
+                core::finding("contradiction", Severity::hazard, "run " + known.state.run,
+                              {{"queue", ""}, {"damage", fault.what}, {"harm", fault.harm}}));
+        return true;
+      },
+      [](const std::string&, const Error&) {});  // look_for_failed_runs() names it
+  if (all > kFaultsNamed)
+    diagnosis.findings.push_back(core::finding("contradiction/more", Severity::hazard,
+                                               "runs of workflows",
+                                               {{"count", std::to_string(all - kFaultsNamed)}}));
+  return looked;
+}
+
 Result<void> look_at_runs(const detail::ZoneState& zone, bool deep, Diagnosis& diagnosis) {
   if (auto looked = look_for_failed_runs(zone, diagnosis); !looked || !deep) return looked;
-  return look_for_stuck_runs(zone, diagnosis);
+  if (auto looked = look_for_stuck_runs(zone, diagnosis); !looked) return looked;
+  return look_at_values(zone, diagnosis);
 }
 
 }  // namespace

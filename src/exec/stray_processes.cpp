@@ -1,11 +1,13 @@
 #include "exec/stray_processes.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <optional>
+#include <set>
 
 #include "exec/process_table.h"
 #include "exec/supervisor_protocol.h"
@@ -29,6 +31,33 @@ std::optional<std::string_view> value_of(std::string_view name, std::string_view
   return std::nullopt;
 }
 
+// The servers of a URL in any order, and the zone.
+std::pair<std::set<std::string>, std::string> parts_of(std::string_view url) {
+  url.remove_prefix(url.find("://") + 3);
+  const std::size_t slash = std::min(url.find('/'), url.size());
+  std::pair<std::set<std::string>, std::string> parts{{}, std::string(url.substr(slash))};
+  for (std::string_view servers = url.substr(0, slash); !servers.empty();) {
+    const std::size_t comma = std::min(servers.find(','), servers.size());
+    parts.first.emplace(servers.substr(0, comma));
+    servers.remove_prefix(std::min(servers.size(), comma + 1));
+  }
+  return parts;
+}
+
+// Whether the process's $ONCE_STORE is this store. A file may have several paths, and the process may see
+// it under another path, as in a container.
+bool same_store(const std::string& store, std::string_view other, pid_t pid) {
+  if (other == store) return true;
+  const bool on_server = store.find("://") != std::string::npos;
+  if (on_server != (other.find("://") != std::string_view::npos)) return false;
+  if (on_server) return parts_of(store) == parts_of(other);
+  const std::string seen = "/proc/" + std::to_string(pid) + "/root" + std::string(other);
+  struct stat here {};
+  struct stat there {};
+  return ::stat(store.c_str(), &here) == 0 && ::stat(seen.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
 class Mark {
  public:
   Mark(const TaskAttempt& assignment, const std::string& store, Claims which)
@@ -40,8 +69,9 @@ class Mark {
   bool is_on(pid_t pid) const {
     const std::string environment = environment_of(pid);
     const auto claim = value_of("ONCE_CLAIM", environment);
-    if (!claim || !claim->starts_with(task_) || value_of("ONCE_STORE", environment) != store_)
-      return false;
+    if (!claim || !claim->starts_with(task_)) return false;
+    const auto store = value_of("ONCE_STORE", environment);
+    if (!store || !same_store(store_, *store, pid)) return false;
     std::uint64_t token = 0;
     const char* const end = claim->data() + claim->size();
     const auto read = std::from_chars(claim->data() + task_.size(), end, token);
@@ -51,7 +81,7 @@ class Mark {
 
  private:
   const std::string task_;
-  const std::string_view store_;
+  const std::string& store_;
   const std::uint64_t token_;
   const Claims which_;
 };

@@ -15,8 +15,8 @@ std::string claim_mark(const TaskAttempt& assignment);
 // Which claims of the assignment's task.
 enum class Claims { earlier, up_to_this };
 
-// Kills what runs on this machine for such a claim, with the same $ONCE_STORE, and returns when nothing
-// of it is left. With Claims::earlier it returns too when the assignment is asked to stop. A suspended
+// Kills the processes of such a claim on this machine whose $ONCE_STORE names the same store, and returns
+// when none is left. A copy of a zone has the zone's claims too, so its processes are left alone. With Claims::earlier it returns too when the assignment is asked to stop. A suspended
 // supervisor of theirs is continued: it then sees that its worker is gone.
 void end_strays(const TaskAttempt& assignment, const std::string& store, Claims which);
 

@@ -6,6 +6,7 @@
 namespace once::contract {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -85,6 +86,39 @@ TEST_P(FlowViewContract, ARunThatCannotBeReadDoesNotHideTheOthers) {
   settle();
   EXPECT_EQ(phase(good), RunPhase::completed);
   EXPECT_TRUE(impl->store->key_values().remove(broken.key, written.revision).value());
+}
+
+// A start key is to a run what an id is to a task: without it, the run begins twice.
+TEST_P(FlowViewContract, ADeepAuditNamesARunWhoseKeyDefinitionOrOutputIsLost) {
+  store::KeyValue& values = impl->store->key_values();
+  add_flow(R"({"id":"a","task":"do.a"},{"id":"go","signal":"go","depends_on":["a"]})",
+           R"("idempotency_key":"order")");
+  does["a"] = [](Context&) {
+    return Outcome::completed(Body::json('"' + std::string(8 << 10, 'x') + '"').value());
+  };
+  const std::string run = start(R"({"order":7})");
+  settle();
+  const auto lost = [&](const store::Key& key) {
+    auto value = std::move(values.get(std::span(&key, 1)).front()).value().value();
+    EXPECT_TRUE(values.remove(key, value.revision).value());
+    EXPECT_THAT(zone.audit().value().discrepancies, IsEmpty());
+    std::vector<std::string> said;
+    for (const Discrepancy& each : zone.audit({.deep = true}).value().discrepancies)
+      said.push_back(each.task + each.what + each.harm);
+    for (const Finding& each : zone.doctor({.deep = true}).value().findings)
+      if (each.code == "contradiction") said.push_back(each.about + each.what + each.harm);
+    const store::KeyWrite back{.key = key, .bytes = value.bytes, .lives = value.lives};
+    EXPECT_TRUE(std::move(values.write(std::span(&back, 1)).front()).value().written);
+    return said;
+  };
+  const auto is_told = [&](const std::string& what, const std::string& harm) {
+    const auto each = AllOf(HasSubstr(run), HasSubstr(what), HasSubstr(harm));
+    return ElementsAre(each, each);
+  };
+  EXPECT_THAT(lost({"key", "w", "7"}), is_told("its key '7' is missing", "second run"));
+  EXPECT_THAT(lost({"flow", "w", "0000000001"}), is_told("no workflow 'w'", "no runner"));
+  EXPECT_THAT(lost({"value", run + ".a.1"}), is_told("the output", "cannot start"));
+  EXPECT_THAT(zone.audit({.deep = true}).value().discrepancies, IsEmpty());
 }
 
 TEST_P(FlowViewContract, RunsAreListedTheLastStartedFirstAndByFilter) {

@@ -20,7 +20,7 @@ class FlowZone : public Effects {
   // Whatever a test does to its runs, the books agree.
   void TearDown() override {
     pass(2 * kLease);
-    const Audit audit = zone.audit().value();
+    const Audit audit = zone.audit({.deep = true}).value();
     for (const Discrepancy& found : audit.discrepancies)
       ADD_FAILURE() << found.queue << " " << found.task << ": " << found.what;
   }

@@ -98,7 +98,6 @@ class Killed(Supervised):
         self.kill_supervisor()
         self.completed("unknown")
 
-
     def test_leaves_the_programs_of_other_supervisors_alone(self):
         self.queue("--backoff", "1ms")
         self.each(["a", "b"])
@@ -169,12 +168,18 @@ class KilledWithItsWorker(Supervised):
         self.worker("second", "--", self.program)
         self.completed("lost")
 
+    def test_is_found_by_a_worker_that_spells_the_store_otherwise(self):
+        (self.folder / "elsewhere").symlink_to(self.folder)
+        self.worker("second", "--store", "elsewhere/./once.db", "--", self.program)
+        self.completed("lost")
+
     def test_leaves_a_folder_that_the_next_worker_clears(self):
         self.assertEqual(1, len(self.folders))
         self.assertTrue((self.folders[0] / "task.json").exists())
         self.queue(name="other", topic="nothing")
         self.ok("work", "other", "-q", "--until-empty", "--", "true")
         self.assertEqual([], list(self.temp.iterdir()))
+
 
 class KilledBesideAnotherWorker(Supervised):
     def test_leaves_a_folder_that_the_worker_clears_that_takes_over(self):
