@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "codec/digest.h"
 #include "codec/step_headers.h"
@@ -143,26 +144,50 @@ class ActionExecutor::Batch {
   std::optional<Error> held_back{};  // something could not be started as yet
 };
 
-// If a step could not start yet, perform() returns an error. Then the worker retries the event
-// later.
-Result<void> ActionExecutor::perform(const core::FlowDefinition& definition,
-                                     const core::RunState& lean,
-                                     std::vector<core::FlowAction> actions, bool gated) {
-  auto filled = book_.with_outputs(lean, needed_by(definition, actions));
+std::vector<Result<void>> ActionExecutor::perform(std::vector<Caused> events) {
+  std::vector<Result<void>> done(events.size());
+  std::vector<std::optional<Batch>> batches(events.size());
+  std::vector<store::Append> items;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    auto batch = prepare(events[i]);
+    if (!batch) {
+      done[i] = batch.error();
+      continue;
+    }
+    std::move(batch->items.begin(), batch->items.end(), std::back_inserter(items));
+    batches[i] = std::move(*batch);
+  }
+  std::vector<Result<store::Appended>> answers;
+  if (!items.empty()) answers = log_.append(std::move(items), EventLog::Again::same);
+  std::span<const Result<store::Appended>> rest(answers);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (!batches[i]) continue;
+    const auto& [definition, state, actions, gated] = events[i];
+    const std::size_t count = batches[i]->meant.size();
+    done[i] = sent(state, *batches[i], rest.first(count));
+    rest = rest.subspan(count);
+    for (std::size_t at = 0; at < actions.size() && done[i]; ++at)
+      done[i] = follow_up(definition, state, actions[at]);
+    if (done[i] && batches[i]->held_back) done[i] = *batches[i]->held_back;
+  }
+  return done;
+}
+
+Result<ActionExecutor::Batch> ActionExecutor::prepare(Caused& event) {
+  auto filled =
+      book_.with_outputs(std::move(event.state), needed_by(event.definition, event.actions));
   if (!filled) return filled.error();
-  const core::RunState& state = *filled;
+  event.state = std::move(*filled);
   Batch batch;
-  Result<std::vector<core::FlowAction>> passed = std::move(actions);
-  if (gated) passed = pass_gates(definition, state, std::move(*passed), batch);
-  if (!passed) return passed.error();
-  for (const core::FlowAction& action : *passed)
-    if (auto done = append(definition, state, action, batch); !done) return done;
-  const std::optional<Error> held_back = std::move(batch.held_back);
-  if (auto sent = send(state, std::move(batch)); !sent) return sent;
-  for (const core::FlowAction& action : *passed)
-    if (auto done = follow_up(definition, state, action); !done) return done;
-  if (held_back) return *held_back;
-  return {};
+  if (event.gated) {
+    auto passed = pass_gates(event.definition, event.state, std::move(event.actions), batch);
+    if (!passed) return passed.error();
+    event.actions = std::move(*passed);
+  }
+  for (const core::FlowAction& action : event.actions)
+    if (auto done = append(event.definition, event.state, action, batch); !done)
+      return done.error();
+  return batch;
 }
 
 Result<void> ActionExecutor::follow_up(const core::FlowDefinition& definition,
@@ -293,6 +318,11 @@ Result<void> ActionExecutor::end_run(const core::FlowDefinition& definition,
 Result<void> ActionExecutor::send(const core::RunState& state, Batch batch) {
   if (batch.items.empty()) return {};
   const auto answers = log_.append(std::move(batch.items), EventLog::Again::same);
+  return sent(state, batch, answers);
+}
+
+Result<void> ActionExecutor::sent(const core::RunState& state, const Batch& batch,
+                                  std::span<const Result<store::Appended>> answers) {
   Batch ends;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Batch::Item& meant = batch.meant[i];

@@ -4,12 +4,13 @@
 //
 //   1. the start limits (start_limits.h, called gates here); a start that they refuse becomes a
 //      later event that tries again
-//   2. all appends, as one batch: tasks of steps, timers, ends of steps and of the run
+//   2. all appends of all events, as one batch: tasks of steps, timers, ends of steps and of the run
 //   3. orders and cancellations
 //   4. after the end of the run: its place among max_runs becomes free
 #pragma once
 
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,18 @@ class ActionExecutor {
         log_(log),
         gates_(store, scheduler, book) {}
 
-  // With `gated`, starts must pass the start limits. The event of a timer is not gated, because its
-  // step started long ago. Any thread may call it.
-  Result<void> perform(const core::FlowDefinition& definition, const core::RunState& state,
-                       std::vector<core::FlowAction> actions, bool gated);
+  // The actions that one event causes.
+  struct Caused {
+    const core::FlowDefinition& definition;
+    core::RunState state{};
+    std::vector<core::FlowAction> actions{};
+    // Whether starts must pass the start limits. The event of a timer is not gated, because its step
+    // started long ago.
+    bool gated = true;
+  };
+  // Returns one answer per event. If a step could not start yet, the answer is an error, and the worker
+  // retries the event later. Any thread may call it.
+  std::vector<Result<void>> perform(std::vector<Caused> events);
 
  private:
   class Batch;
@@ -51,7 +60,11 @@ class ActionExecutor {
                       const core::FlowAction& action, Batch& batch);
   Result<void> end_run(const core::FlowDefinition& definition, const core::RunState& state,
                        const core::EndRun& end, Batch& batch);
+  // Limits and appends of one event, before anything is sent.
+  Result<Batch> prepare(Caused& event);
   Result<void> send(const core::RunState& state, Batch batch);
+  Result<void> sent(const core::RunState& state, const Batch& batch,
+                    std::span<const Result<store::Appended>> answers);
   Result<void> refuse(const core::FlowStep& step, const core::RunState& state,
                       const std::string& why, Batch& batch);
   Result<void> follow_up(const core::FlowDefinition& definition, const core::RunState& state,

@@ -1,5 +1,8 @@
 #include "flow/event_handler.h"
 
+#include <algorithm>
+#include <map>
+
 #include "flow/definition/event.h"
 #include "flow/definition/input.h"
 #include "flow/find_run.h"
@@ -11,18 +14,162 @@ using EventKind = core::FlowEvent::Kind;
 
 constexpr int kEventTries = 64;  // of reading, folding and replacing the run's value
 
-}  // namespace
-
-Report EventHandler::handle(const TaskAttempt& assignment) {
-  auto event =
-      encoding::decode_event(assignment.task.id, assignment.task.topic, assignment.task.body,
-                             assignment.sequence, assignment.published_at);
-  if (!event) return {.outcome = Outcome::dead(event.error().message)};
-  const Result<void> taken = take(std::move(*event));
+Report report_of(const Result<void>& taken) {
   if (taken) return {.outcome = Outcome::completed()};
   const Error& error = taken.error();
   return {.outcome = error.code == Code::invalid_input ? Outcome::dead(error.message)
                                                        : Outcome::failed(error.message)};
+}
+
+// Whether the event needs store calls of its own before its run's value is written.
+bool needs_more(const core::FlowEvent& event) {
+  return event.kind == EventKind::timer || event.kind == EventKind::retried ||
+         (event.kind == EventKind::step && event.value_place);
+}
+
+}  // namespace
+
+// The events of a batch by their run. Each stage leaves out the runs for which a shared store call is not
+// enough: their events are taken alone.
+class EventHandler::Batch {
+ public:
+  Batch(EventHandler& handler, std::span<Handled* const> events) : handler_(handler) {
+    for (Handled* const each : events)
+      if (!needs_more(each->event)) runs_[each->event.run].events.push_back(each);
+  }
+
+  void handle() {
+    find_runs();
+    fold();
+    write();
+    act();
+  }
+
+ private:
+  struct RunEvents {
+    std::vector<Handled*> events{};
+    KnownRun known{};
+    bool recalled = false;  // `known` is remembered and may be outdated
+    FlowDefinitionRef definition{};
+    bool changed = false;  // a fact is new
+  };
+  using Runs = std::map<std::string_view, RunEvents>;
+
+  void find_runs() {
+    std::vector<std::string> unknown;
+    for (auto& [run, events] : runs_) {
+      auto known = handler_.book_.recall(run);
+      events.recalled = known.has_value();
+      if (known)
+        events.known = std::move(*known);
+      else
+        unknown.emplace_back(run);
+    }
+    auto found = handler_.book_.runs(unknown);
+    for (std::size_t i = 0; i < unknown.size(); ++i) {
+      const auto events = runs_.find(unknown[i]);
+      if (!found[i])
+        runs_.erase(events);
+      else if (*found[i])
+        events->second.known = std::move(**found[i]);
+      else if (!has_started(events->second))
+        runs_.erase(events);
+    }
+  }
+
+  static bool has_started(const RunEvents& run) {
+    return std::any_of(run.events.begin(), run.events.end(),
+                       [](const Handled* each) { return each->event.kind == EventKind::started; });
+  }
+
+  void fold() {
+    for (auto each = runs_.begin(); each != runs_.end();)
+      each = fold(each->second) ? std::next(each) : runs_.erase(each);
+  }
+
+  // Returns false if the events must be taken alone, or if none is left.
+  bool fold(RunEvents& run) {
+    core::RunState& state = run.known.state;
+    // The version of a run without a value is in its `started`. That event is folded first.
+    if (!run.known.revision)
+      for (Handled* const handled : run.events)
+        if (handled->event.kind == EventKind::started)
+          run.changed = core::fold(state, handled->event) || run.changed;
+    auto definition = handler_.book_.definition(run.events.front()->event.workflow, state.version);
+    if (!definition) return false;
+    run.definition = std::move(*definition);
+    std::erase_if(run.events, [&](Handled* handled) { return leave_out(run, *handled); });
+    for (Handled* const handled : run.events)
+      run.changed = core::fold(state, handled->event) || run.changed;
+    return !run.events.empty() && (run.changed || !run.recalled);
+  }
+
+  // Any caller may send any signal. Only signals that a step waits for become facts.
+  static bool leave_out(const RunEvents& run, Handled& handled) {
+    const core::FlowEvent& event = handled.event;
+    if (event.kind == EventKind::signal && !core::awaits(*run.definition, event.signal)) {
+      handled.done = Result<void>{};
+      return true;
+    }
+    return event.kind == EventKind::step && event.value.size() > most_kept(*run.definition);
+  }
+
+  void write() {
+    std::vector<std::string_view> names;
+    std::vector<const KnownRun*> writes;
+    for (const auto& [name, run] : runs_) {
+      if (!run.changed) continue;
+      names.push_back(name);
+      writes.push_back(&run.known);
+    }
+    if (writes.empty()) return;
+    const auto written = handler_.book_.write(writes);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (!written[i] || !written[i]->written) runs_.erase(names[i]);
+  }
+
+  void act() {
+    std::vector<Folded> folded;
+    std::vector<Handled*> handled;
+    for (const auto& [name, run] : runs_) {
+      for (Handled* const each : run.events) {
+        folded.push_back(
+            {.definition = *run.definition, .state = run.known.state, .event = each->event});
+        handled.push_back(each);
+      }
+    }
+    if (folded.empty()) return;
+    auto done = handler_.act(folded);
+    for (std::size_t i = 0; i < handled.size(); ++i) handled[i]->done = std::move(done[i]);
+  }
+
+  EventHandler& handler_;
+  Runs runs_;
+};
+
+std::vector<Report> EventHandler::handle(std::span<const TaskAttempt> attempts) {
+  std::vector<Handled> handled(attempts.size());
+  std::vector<Handled*> events;
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    const TaskAttempt& attempt = attempts[i];
+    auto event = encoding::decode_event(attempt.task.id, attempt.task.topic, attempt.task.body,
+                                        attempt.sequence, attempt.published_at);
+    if (!event) {
+      handled[i].done = Error{.code = Code::invalid_input, .message = event.error().message};
+      continue;
+    }
+    // ActionExecutor has stored the run's output already.
+    if (event->kind == EventKind::ended) event->value_place.reset();
+    handled[i].event = std::move(*event);
+    events.push_back(&handled[i]);
+  }
+  Batch(*this, events).handle();
+  std::vector<Report> reports;
+  for (Handled& each : handled) {
+    if (!each.done) each.done = take(std::move(each.event));
+    reports.push_back(report_of(*each.done));
+  }
+  return reports;
 }
 
 Result<void> EventHandler::take(core::FlowEvent event) {
@@ -57,7 +204,8 @@ Result<void> EventHandler::take(core::FlowEvent event) {
       recalled = false;
       continue;
     }
-    return act(**definition, state, event);
+    const Folded folded{.definition = **definition, .state = state, .event = event};
+    return std::move(act(std::span(&folded, 1)).front());
   }
   return Error{.code = Code::store_unavailable,
                .message = "others keep writing the facts of run '" + event.run +
@@ -89,10 +237,6 @@ Result<void> EventHandler::end_forgotten(const core::FlowEvent& event) {
 
 Result<void> EventHandler::place_value(const core::FlowDefinition& definition,
                                        core::FlowEvent& event) {
-  if (event.kind == EventKind::ended) {  // ActionExecutor has stored the run's output already
-    event.value_place.reset();
-    return {};
-  }
   if (event.kind != EventKind::step || event.outcome != core::StepOutcome::completed) return {};
   if (event.value_place) {
     const core::FlowPlace& place = *event.value_place;
@@ -131,30 +275,68 @@ Result<std::optional<core::FlowEvent>> EventHandler::awaited_signal(
   return log_.find(core::event_id(signal));
 }
 
-Result<void> EventHandler::act(const core::FlowDefinition& definition, const core::RunState& state,
-                               const core::FlowEvent& event) {
+std::vector<Result<void>> EventHandler::act(std::span<const Folded> events) {
+  std::vector<Result<void>> answers(events.size());
+  std::vector<std::size_t> planned;
+  std::vector<ActionExecutor::Caused> caused;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto& [definition, state, event] = events[i];
+    const auto goes_on = before_plan(events[i]);
+    if (!goes_on) answers[i] = goes_on.error();
+    if (!goes_on || !*goes_on) continue;
+    auto judged = book_.with_judged_outputs(definition, state);
+    if (!judged) {
+      answers[i] = judged.error();
+      continue;
+    }
+    auto actions = core::plan(definition, *judged, event, encoding::judge());
+    planned.push_back(i);
+    caused.push_back({.definition = definition,
+                      .state = std::move(*judged),
+                      .actions = std::move(actions),
+                      .gated = event.kind != EventKind::timer});
+  }
+  auto performed = acts_.perform(std::move(caused));
+  for (std::size_t at = 0; at < planned.size(); ++at) answers[planned[at]] = performed[at];
+  settle_ended_keys(events, answers);
+  return answers;
+}
+
+Result<bool> EventHandler::before_plan(const Folded& folded) {
+  const auto& [definition, state, event] = folded;
   if (event.kind == EventKind::retried)
-    if (auto settled = book_.settle_key(state); !settled) return settled;
+    if (auto settled = book_.settle_key(state); !settled) return settled.error();
   // From the end of the run on, its large outputs age. An output that arrives after the end ages
   // from then on. This needs `state` without the large outputs, because only then it says which are
   // large.
   if ((event.kind == EventKind::ended || event.elsewhere) && core::over_for_good(state))
-    if (auto settled = book_.settle_values(state); !settled) return settled;
-  if (event.kind == EventKind::timer) {
-    // The sender of a signal that is in the log was told that it counts. So the signal is handled
-    // before the timer, even if its own event comes later.
-    auto signal = awaited_signal(definition, state, event);
-    if (!signal) return signal.error();
-    if (*signal) return take(std::move(**signal));
+    if (auto settled = book_.settle_values(state); !settled) return settled.error();
+  if (event.kind != EventKind::timer) return true;
+  // The sender of a signal that is in the log was told that it counts. So the signal is handled
+  // before the timer, even if its own event comes later.
+  auto signal = awaited_signal(definition, state, event);
+  if (!signal) return signal.error();
+  if (!*signal) return true;
+  if (auto taken = take(std::move(**signal)); !taken) return taken.error();
+  return false;
+}
+
+// Also for the end of an earlier round: the runner that handled it may have died before this.
+void EventHandler::settle_ended_keys(std::span<const Folded> events,
+                                     std::span<Result<void>> answers) {
+  std::vector<const core::RunState*> runs;  // events of one run in a batch share its state
+  const auto has_ended = [&](std::size_t i) {
+    return answers[i] && events[i].event.kind == EventKind::ended;
+  };
+  for (std::size_t i = 0; i < events.size(); ++i)
+    if (has_ended(i) && std::find(runs.begin(), runs.end(), &events[i].state) == runs.end())
+      runs.push_back(&events[i].state);
+  const auto settled = book_.settle_keys(runs);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (!has_ended(i)) continue;
+    const auto at = std::find(runs.begin(), runs.end(), &events[i].state) - runs.begin();
+    answers[i] = settled[static_cast<std::size_t>(at)];
   }
-  auto judged = book_.with_judged_outputs(definition, state);
-  if (!judged) return judged.error();
-  auto done =
-      acts_.perform(definition, *judged, core::plan(definition, *judged, event, encoding::judge()),
-                    event.kind != EventKind::timer);
-  // Also for the end of an earlier round: the runner that handled it may have died before this.
-  if (done && event.kind == EventKind::ended) done = book_.settle_key(state);
-  return done;
 }
 
 }  // namespace once::engine

@@ -1,12 +1,19 @@
-// The handler of the queue `once-flow`. Handles one event of a run:
+// The handler of the queue `once-flow`. Handles a batch of events with few store calls:
 //
-//   take   reads the run's value, folds the event into its facts (core::fold), and replaces the
-//          value by compare-and-swap
-//   act    asks core::plan for the actions that the event causes
+//   take   reads the values of the runs, folds the events into their facts (core::fold), and replaces
+//          each value by compare-and-swap
+//   act    asks core::plan for the actions that each event causes
 //          and lets ActionExecutor (action_executor.h) perform them
 //
-// If the runner dies anywhere, the event is delivered again, and all of this happens again.
+// An event for which this is not enough is taken alone: a timer, a retry, a large output, a run whose value
+// another runner has replaced meanwhile.
+//
+// If the runner dies anywhere, the events are delivered again, and all of this happens again.
 #pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "flow/action_executor.h"
 #include "work/task_attempt.h"
@@ -18,10 +25,18 @@ class EventHandler {
   EventHandler(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
       : store_(store), book_(book), log_(log), acts_(store, scheduler, book, log) {}
 
-  // Any thread may call it.
-  Report handle(const TaskAttempt& assignment);
+  // Returns one report per event. Any thread may call it.
+  std::vector<Report> handle(std::span<const TaskAttempt> events);
 
  private:
+  // The event, and what came of it. `done` is nullopt while the event is not handled.
+  struct Handled {
+    core::FlowEvent event{};
+    std::optional<Result<void>> done{};
+  };
+  class Batch;
+
+  // Handles one event without the others of its batch.
   Result<void> take(core::FlowEvent event);
   // The run's value, or the facts of `started` if a runner has not written the value yet. nullopt
   // if the run has expired.
@@ -35,8 +50,16 @@ class EventHandler {
   Result<std::optional<core::FlowEvent>> awaited_signal(const core::FlowDefinition& definition,
                                                         const core::RunState& state,
                                                         const core::FlowEvent& timer);
-  Result<void> act(const core::FlowDefinition& definition, const core::RunState& state,
-                   const core::FlowEvent& event);
+  struct Folded {
+    const core::FlowDefinition& definition;
+    const core::RunState& state;  // with the event
+    const core::FlowEvent& event;
+  };
+  // Does what the facts ask for. Returns one answer per event.
+  std::vector<Result<void>> act(std::span<const Folded> events);
+  // The part of act() before the plan. Returns false if nothing is left to do.
+  Result<bool> before_plan(const Folded& folded);
+  void settle_ended_keys(std::span<const Folded> events, std::span<Result<void>> answers);
 
   store::Store& store_;
   RunStore& book_;

@@ -348,6 +348,24 @@ Result<std::optional<KnownRun>> RunStore::run(std::string_view run) {
   return std::optional<KnownRun>(std::move(*known));
 }
 
+std::vector<Result<std::optional<KnownRun>>> RunStore::runs(std::span<const std::string> runs) {
+  std::vector<Result<std::optional<KnownRun>>> answers;
+  if (runs.empty()) return answers;
+  std::vector<store::Key> keys;
+  for (const std::string& run : runs) keys.push_back(run_key(run));
+  for (const Got& stored : get(std::move(keys))) {
+    if (!stored || !*stored) {
+      answers.push_back(stored ? Result<std::optional<KnownRun>>(std::optional<KnownRun>{})
+                               : stored.error());
+      continue;
+    }
+    auto known = run_of(**stored);
+    answers.push_back(known ? Result<std::optional<KnownRun>>(std::optional(std::move(*known)))
+                            : known.error());
+  }
+  return answers;
+}
+
 Result<void> RunStore::each_run(Which which, const LookAtRun& look, const Unreadable& unreadable,
                                 const WantRun& wanted) {
   return each_value(
@@ -390,15 +408,41 @@ Result<bool> RunStore::any_active() {
 }
 
 Result<BookWrite<KnownRun>> RunStore::write(const core::RunState& state, core::Revision expected) {
-  store::KeyWrite item{
-      .key = run_key(state.run), .expected = expected, .bytes = encoding::encode_state(state)};
-  if (core::over_for_good(state)) {
+  const KnownRun run{.state = state, .revision = expected};
+  const KnownRun* const one = &run;
+  return std::move(write(std::span(&one, 1)).front());
+}
+
+std::vector<Result<BookWrite<KnownRun>>> RunStore::write(std::span<const KnownRun* const> runs) {
+  std::vector<store::KeyWrite> items;
+  std::vector<std::size_t> sizes;
+  for (const KnownRun* const run : runs) {
+    auto item = run_write(*run);
+    if (!item) return std::vector<Result<BookWrite<KnownRun>>>(runs.size(), item.error());
+    sizes.push_back(item->bytes.size());
+    items.push_back(std::move(*item));
+  }
+  std::vector<Result<BookWrite<KnownRun>>> answers;
+  std::vector<Result<store::KeyWritten>> written = write(std::move(items));
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    answers.push_back(run_written(runs[i]->state, sizes[i], std::move(written[i])));
+  return answers;
+}
+
+Result<store::KeyWrite> RunStore::run_write(const KnownRun& run) {
+  store::KeyWrite item{.key = run_key(run.state.run),
+                       .expected = run.revision,
+                       .bytes = encoding::encode_state(run.state)};
+  if (core::over_for_good(run.state)) {
     const auto lives = kept_for();
     if (!lives) return lives.error();
     item.lives = *lives;
   }
-  const std::size_t size = item.bytes.size();
-  const auto written = write(std::move(item));
+  return item;
+}
+
+Result<BookWrite<KnownRun>> RunStore::run_written(const core::RunState& state, std::size_t size,
+                                                  Result<store::KeyWritten> written) {
   if (!written) return written.error();
   BookWrite<KnownRun> answer{.written = written->written};
   if (answer.written) remember(state, written->revision, size);
@@ -443,18 +487,24 @@ Result<std::optional<StartKey>> RunStore::key(std::string_view workflow, std::st
   return std::optional<StartKey>(std::move(*known));
 }
 
-Result<BookWrite<StartKey>> RunStore::write(std::string_view workflow, std::string_view key,
-                                            const StartKey& next, core::Revision expected) {
+Result<store::KeyWrite> RunStore::key_write(std::string_view workflow, std::string_view key,
+                                            StartKey next, core::Revision expected) {
   store::KeyWrite item{.key = start_key(workflow, key), .expected = expected};
-  StartKey dated = next;
   if (next.ended) {
     const auto lives = kept_for();
     if (!lives) return lives.error();
     item.lives = *lives;
-    dated.ended = store_.now();
+    next.ended = store_.now();
   }
-  item.bytes = text_of(dated);
-  const auto written = write(std::move(item));
+  item.bytes = text_of(next);
+  return item;
+}
+
+Result<BookWrite<StartKey>> RunStore::write(std::string_view workflow, std::string_view key,
+                                            const StartKey& next, core::Revision expected) {
+  auto item = key_write(workflow, key, next, expected);
+  if (!item) return item.error();
+  const auto written = write(std::move(*item));
   if (!written) return written.error();
   BookWrite<StartKey> answer{.written = written->written};
   if (answer.written || !written->current) return answer;
@@ -492,29 +542,65 @@ Result<RunStore::OpenStarts> RunStore::open_starts(const std::string& after) {
 // late. So the key's value follows the run's value, which is read before the write and again after
 // it.
 Result<void> RunStore::settle_key(const core::RunState& state) {
-  if (!state.key) return {};
-  for (int tries = 0; tries < kSwapTries; ++tries) {
-    const auto found = get({start_key(state.workflow, *state.key), run_key(state.run)});
-    for (const Got& got : found)
-      if (!got) return got.error();
-    if (!*found[0]) return {};
-    auto known = key_of(*state.key, **found[0]);
-    if (!known) return known.error();
-    if (known->run != state.run) return {};
-    bool ended = !*found[1];
-    if (!ended) {
-      const auto run = run_of(**found[1]);
-      if (!run) return run.error();
-      ended = core::end_of(run->state) != nullptr;
+  const core::RunState* const one = &state;
+  return std::move(settle_keys(std::span(&one, 1)).front());
+}
+
+std::vector<Result<void>> RunStore::settle_keys(std::span<const core::RunState* const> runs) {
+  std::vector<Result<void>> answers(runs.size());
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i]->key) open.push_back(i);
+  for (int tries = 0; tries < kSwapTries && !open.empty(); ++tries) {
+    std::vector<store::Key> keys;
+    for (const std::size_t i : open) {
+      keys.push_back(start_key(runs[i]->workflow, *runs[i]->key));
+      keys.push_back(run_key(runs[i]->run));
     }
-    if (known->ended.has_value() == ended) return {};
-    StartKey next = *known;
-    next.ended.reset();
-    if (ended) next.ended.emplace();
-    if (auto written = write(state.workflow, *state.key, next, known->revision); !written)
-      return written.error();
+    const auto found = get(std::move(keys));
+    std::vector<std::size_t> writing;
+    std::vector<store::KeyWrite> writes;
+    for (std::size_t at = 0; at < open.size(); ++at) {
+      auto next = key_write(*runs[open[at]], found[2 * at], found[2 * at + 1]);
+      if (!next) answers[open[at]] = next.error();
+      if (!next || !*next) continue;
+      writing.push_back(open[at]);
+      writes.push_back(std::move(**next));
+    }
+    open.clear();
+    if (writes.empty()) return answers;
+    const auto written = write(std::move(writes));
+    for (std::size_t at = 0; at < writing.size(); ++at) {
+      if (!written[at]) answers[writing[at]] = written[at].error();
+      if (written[at]) open.push_back(writing[at]);
+    }
   }
-  return busy("the key of run '" + state.run + "'");
+  for (const std::size_t i : open) answers[i] = busy("the key of run '" + runs[i]->run + "'");
+  return answers;
+}
+
+Result<std::optional<store::KeyWrite>> RunStore::key_write(const core::RunState& state,
+                                                           const Got& key, const Got& run) {
+  using Answer = std::optional<store::KeyWrite>;
+  if (!key) return key.error();
+  if (!run) return run.error();
+  if (!*key) return Answer{};
+  auto known = key_of(*state.key, **key);
+  if (!known) return known.error();
+  if (known->run != state.run) return Answer{};
+  bool ended = !*run;
+  if (!ended) {
+    const auto read = run_of(**run);
+    if (!read) return read.error();
+    ended = core::end_of(read->state) != nullptr;
+  }
+  if (known->ended.has_value() == ended) return Answer{};
+  StartKey next = *known;
+  next.ended.reset();
+  if (ended) next.ended.emplace();
+  auto item = key_write(state.workflow, *state.key, std::move(next), known->revision);
+  if (!item) return item.error();
+  return Answer(std::move(*item));
 }
 
 // --- Values and notes -------------------------------------------------------------------------
@@ -692,8 +778,23 @@ RunStore::Got RunStore::get(store::Key key) {
 }
 
 Result<store::KeyWritten> RunStore::write(store::KeyWrite item) {
+  std::vector<store::KeyWrite> one;
+  one.push_back(std::move(item));
+  return std::move(write(std::move(one)).front());
+}
+
+std::vector<Result<store::KeyWritten>> RunStore::write(std::vector<store::KeyWrite> items) {
+  std::vector<Result<store::KeyWritten>> answers = writes_.submit(items);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (!answers[i] && answers[i].error().in_doubt)
+      answers[i] = find_out(items[i], std::move(answers[i]));
+  return answers;
+}
+
+Result<store::KeyWritten> RunStore::find_out(const store::KeyWrite& item,
+                                             Result<store::KeyWritten> written) {
   for (int round = 1;; ++round) {
-    auto written = std::move(writes_.submit({item}).front());
+    if (round > 1) written = std::move(writes_.submit({item}).front());
     if (!written && !written.error().in_doubt) return written;
     if (written && (written->written || round == 1)) return written;
     auto there = written ? Got(std::move(written->current)) : get(item.key);

@@ -94,6 +94,8 @@ class RunStore {
 
   // The run's value. nullopt if it is not written yet, or has expired.
   Result<std::optional<KnownRun>> run(std::string_view run);
+  // The same for several runs, in one store call.
+  std::vector<Result<std::optional<KnownRun>>> runs(std::span<const std::string> runs);
   // The run's value as this process wrote it last, without a store call. It may be outdated, so use
   // it only for a compare-and-swap. nullopt if this process does not remember the run.
   std::optional<KnownRun> recall(std::string_view run);
@@ -109,6 +111,8 @@ class RunStore {
   // Writes the run's value over that revision (zero: there must be no value). If the answer was
   // lost and the value has these facts, it counts as written.
   Result<BookWrite<KnownRun>> write(const core::RunState& state, core::Revision expected);
+  // The same for several runs, in one store call. A run occurs at most once.
+  std::vector<Result<BookWrite<KnownRun>>> write(std::span<const KnownRun* const> runs);
 
   Result<std::optional<StartKey>> key(std::string_view workflow, std::string_view key);
   // Writes the key's value over that revision: which run it has, and whether that run has ended.
@@ -125,6 +129,8 @@ class RunStore {
   Result<OpenStarts> open_starts(const std::string& after);
   // Makes the key's value say whether the run has ended, unless the key has another run by now.
   Result<void> settle_key(const core::RunState& state);
+  // The same for several runs, with few store calls. A run occurs at most once.
+  std::vector<Result<void>> settle_keys(std::span<const core::RunState* const> runs);
 
   // Stores an output that is too large for the run's value. The same call again is fine.
   Result<void> put_value(std::string_view key, std::string json);
@@ -166,6 +172,17 @@ class RunStore {
   std::vector<Got> get(std::vector<store::Key> keys) { return gets_.submit(std::move(keys)); }
   // If the answer is lost, reads the value back.
   Result<store::KeyWritten> write(store::KeyWrite item);
+  std::vector<Result<store::KeyWritten>> write(std::vector<store::KeyWrite> items);
+  Result<store::KeyWritten> find_out(const store::KeyWrite& item,
+                                     Result<store::KeyWritten> written);
+  Result<store::KeyWrite> run_write(const KnownRun& run);
+  Result<BookWrite<KnownRun>> run_written(const core::RunState& state, std::size_t size,
+                                          Result<store::KeyWritten> written);
+  // The write that makes the key's value follow the run. nullopt if it does already.
+  Result<std::optional<store::KeyWrite>> key_write(const core::RunState& state, const Got& key,
+                                                   const Got& run);
+  Result<store::KeyWrite> key_write(std::string_view workflow, std::string_view key, StartKey next,
+                                    core::Revision expected);
   using LookAtValue = std::function<Result<bool>(const store::Key&, const store::Value&)>;
   // Without `unreadable` a damaged value is an error.
   using DamagedValue = std::function<void(const store::Key&, const Error&)>;

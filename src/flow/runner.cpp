@@ -29,7 +29,7 @@ Result<std::unique_ptr<FlowRunner>> FlowRunner::make(store::Store& store, Schedu
   const auto queues = store.queues();
   if (!queues) return queues.error();
   WorkerSettings worker{
-      .handler = [turn = &runner->turn_](const TaskAttempt& event) { return turn->handle(event); },
+      .batch_handler = [turn = &runner->turn_](auto events) { return turn->handle(events); },
       .concurrency = settings.concurrency,
       .name = std::move(settings.name),
       .on_store = std::move(settings.on_store)};

@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "core/record.h"
 #include "once/worker.h"
@@ -82,5 +84,7 @@ struct Report {
 
 // Throws only what the user's handler throws.
 using Handler = std::function<Report(const TaskAttempt&)>;
+// Handles several tasks together and returns one report per task, in order. The attempts have no steps.
+using BatchHandler = std::function<std::vector<Report>(std::span<const TaskAttempt>)>;
 
 }  // namespace once::engine

@@ -13,6 +13,8 @@ namespace {
 constexpr std::size_t kBatch = 512;
 // One settler prepares its batch while the other's commit is in progress.
 constexpr std::size_t kSettlers = 2;
+// The same holds for threads that handle batches.
+constexpr std::size_t kBatchThreads = 2;
 // How long a record waits for tasks that are about to start, so that they share one commit.
 constexpr std::chrono::microseconds kGather{200};
 // A handler that was told to stop keeps its lease this much longer, so that it can be recorded.
@@ -371,7 +373,7 @@ void Worker::wake_handler() {
   if (idle_handlers_ > 0) {
     waking_ = true;
     work_->notify_one();
-  } else if (handlers_.size() < settings_.concurrency) {
+  } else if (handlers_.size() < most_threads()) {
     try {
       handlers_.push_back(scheduler_.spawn([this] { run_handlers(); }));
       waking_ = true;
@@ -395,19 +397,39 @@ void Worker::run_handlers() {
       waking_ = false;
     }
     if (ready_.empty()) return;
-    std::unique_ptr<RunningTask> running = std::move(ready_.front());
-    ready_.pop_front();
+    RunningTasks tasks = take_ready();
     wake_handler();
     lock.unlock();
-    call(*running);
+    if (settings_.batch_handler)
+      call_batch(tasks);
+    else
+      call(*tasks.front());
     lock.lock();
-    if (running->report && running->report->never_started) fail(*running->report->never_started);
-    reported_.push_back(std::move(running));
-    if (reported_.size() == second_batch())
+    const std::size_t before = reported_.size();
+    for (auto& running : tasks) {
+      if (running->report && running->report->never_started) fail(*running->report->never_started);
+      reported_.push_back(std::move(running));
+    }
+    if (before < second_batch() && reported_.size() >= second_batch())
       done_->notify_all();
-    else if (reported_.size() == 1 || ready_.empty())
+    else if (before == 0 || ready_.empty())
       done_->notify_one();
   }
+}
+
+std::size_t Worker::most_threads() const {
+  return settings_.batch_handler ? std::min(kBatchThreads, settings_.concurrency)
+                                 : settings_.concurrency;
+}
+
+RunningTasks Worker::take_ready() {
+  RunningTasks tasks;
+  const std::size_t most = settings_.batch_handler ? settings_.concurrency : 1;
+  while (!ready_.empty() && tasks.size() < most) {
+    tasks.push_back(std::move(ready_.front()));
+    ready_.pop_front();
+  }
+  return tasks;
 }
 
 // With a concurrency of one and no window, all stages run on the caller's thread. This saves two
@@ -415,7 +437,10 @@ void Worker::run_handlers() {
 Result<Intake::IntakeResult> Worker::run_here(std::unique_ptr<RunningTask> running,
                                               std::optional<std::stop_token> unless) {
   keeper_.watch(*running);
-  call(*running);
+  if (settings_.batch_handler)
+    call_batch(std::span(&running, 1));
+  else
+    call(*running);
   {
     std::lock_guard lock(*mutex_);
     ++in_flight_;
@@ -436,10 +461,7 @@ Result<Intake::IntakeResult> Worker::run_here(std::unique_ptr<RunningTask> runni
   return claimed;
 }
 
-// Runs the handler. Leaves no report if the handler must not start any more.
-void Worker::call(RunningTask& running) {
-  if (!keeper_.start(running)) return;
-  const WorkerCounters::Running counted = counters_.started(running);
+TaskAttempt Worker::attempt_of(RunningTask& running) const {
   TaskAttempt assignment{.task = running.task,
                          .sequence = running.sequence,
                          .digest = running.digest,
@@ -458,6 +480,31 @@ void Worker::call(RunningTask& running) {
   assignment.max_result = keeper_.policy(running).max_result;
   if (const Duration timeout = keeper_.timeout(running); timeout > Duration{0})
     assignment.deadline = store_.wall() + timeout;
+  return assignment;
+}
+
+// Runs the batch handler. Leaves no report for a task that must not start any more.
+void Worker::call_batch(std::span<std::unique_ptr<RunningTask>> tasks) {
+  std::vector<RunningTask*> started;
+  std::vector<std::unique_ptr<WorkerCounters::Running>> counted;
+  std::vector<TaskAttempt> attempts;
+  attempts.reserve(tasks.size());
+  for (const auto& running : tasks) {
+    if (!keeper_.start(*running)) continue;
+    started.push_back(running.get());
+    counted.emplace_back(new WorkerCounters::Running(counters_.started(*running)));
+    attempts.push_back(attempt_of(*running));
+  }
+  if (attempts.empty()) return;
+  std::vector<Report> reports = settings_.batch_handler(attempts);
+  for (std::size_t i = 0; i < started.size(); ++i) started[i]->report = std::move(reports[i]);
+}
+
+// Runs the handler. Leaves no report if the handler must not start any more.
+void Worker::call(RunningTask& running) {
+  if (!keeper_.start(running)) return;
+  const WorkerCounters::Running counted = counters_.started(running);
+  TaskAttempt assignment = attempt_of(running);
   if (running.probing && !ask_probe(running, assignment)) return;
   RunningSteps steps(keeper_, scheduler_, running, settings_.name, [this] { return ending(); });
   assignment.steps = &steps;

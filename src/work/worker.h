@@ -21,6 +21,8 @@ namespace once::engine {
 struct WorkerSettings {
   Queue queue{};
   Handler handler{};
+  // Instead of `handler`: takes all tasks that are ready, up to the concurrency. Few threads call it.
+  BatchHandler batch_handler{};
   Handler probe{};  // empty: there is none
   std::size_t concurrency = 1;
   std::string name{};
@@ -72,7 +74,12 @@ class Worker {
   // claimed. It claims none without a token, or if a stop is requested by the token.
   Result<Intake::IntakeResult> run_here(std::unique_ptr<RunningTask> running,
                                         std::optional<std::stop_token> unless);
+  std::size_t most_threads() const;  // of handlers
+  // The tasks that one call of the handler takes, from ready_. Call it with mutex_ held.
+  RunningTasks take_ready();
   void call(RunningTask& running);
+  void call_batch(std::span<std::unique_ptr<RunningTask>> tasks);
+  TaskAttempt attempt_of(RunningTask& running) const;
   // Returns true if the handler must run. Otherwise the probe's answer is the report, or it has
   // been recorded.
   bool ask_probe(RunningTask& running, const TaskAttempt& assignment);

@@ -40,7 +40,9 @@ class FlowActsTest : public ::testing::Test {
   }
 
   Result<void> try_to(core::FlowAction action) {
-    return acts_.perform(definition_, state_, {action}, true);
+    std::vector<ActionExecutor::Caused> caused;
+    caused.push_back({.definition = definition_, .state = state_, .actions = {action}});
+    return acts_.perform(std::move(caused)).front();
   }
   void perform(core::FlowAction action) { try_to(std::move(action)).value(); }
   // Runs one task as dead; false: there was none.
