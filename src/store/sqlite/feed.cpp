@@ -308,10 +308,9 @@ class HandOver {
     }
     if (!rows) rows = read_rows(transaction_.db(), queue_, sequence);
     if (rows->own && core::settled(rows->own->state)) {
-      delivery.stored = read_record(transaction_.db(), *rows->own, transaction_.holders());
+      delivery.stored = read_stored(*rows->own);
     } else if (spot) {
-      if (const auto& current = spot->current())
-        delivery.stored = read_record(transaction_.db(), *current, transaction_.holders());
+      if (const auto& current = spot->current()) delivery.stored = read_stored(*current);
       auto record =
           request_.claimer->claim(delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
                                   delivery.order ? &*delivery.order : nullptr,
@@ -334,6 +333,12 @@ class HandOver {
     const StoreTime until = keep_from_others(sequence, *rows, delivery.order.has_value());
     delivery.handle = handle_of(until);
     deliveries_.push_back(std::move(delivery));
+  }
+
+  Stored read_stored(const LedgerRow& row) {
+    Stored stored = read_record(transaction_.db(), row, transaction_.holders());
+    correct_owes(transaction_, row, stored.record);
+    return stored;
   }
 
   // Makes the entry due only after a lease, so that no other worker gets it. Returns that time.
@@ -505,7 +510,8 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
     Query query = db.query(
         "SELECT l.sequence, l.topic, l.stage, p.due IS NOT NULL, g.place IS NOT NULL, g.due IS NOT"
         " NULL AND (g.watched = 1 OR l.sequence > (SELECT swept FROM queue WHERE qid = ?1)), "
-        "g.state, p.first = 1 FROM (SELECT sequence, topic, stage FROM log WHERE sequence > "
+        "g.state, p.first = 1, g.owes = 1 FROM (SELECT sequence, topic, stage FROM log WHERE "
+        "sequence > "
         "?2"
         "  AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1) ORDER BY sequence LIMIT ?3) l"
         " LEFT JOIN pending p ON p.qid = ?1 AND p.sequence = l.sequence"
@@ -543,8 +549,8 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
         ++scanned;
         last = Look{.sequence = sequence};
       }
-      // A settled row that is due owes a reply.
-      const bool settled = query.integer(4) != 0 && query.integer(5) == 0 &&
+      // A task that owes a reply is not finished.
+      const bool settled = query.integer(4) != 0 && query.integer(8) == 0 &&
                            core::settled(static_cast<State>(query.integer(6)));
       last->scheduled = query.integer(4) == 0 && query.integer(7) != 0;
       last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;

@@ -37,7 +37,7 @@ std::optional<Sequence> sequence_of(Connection& db, std::string_view id) {
 EntryRows rows_between(Connection& db, Place first, Place last) {
   EntryRows found;
   Query query = db.query(
-      "SELECT place, state, due, revision, stamp, own_size IS NOT NULL FROM ledger"
+      "SELECT place, state, due, revision, stamp, own_size IS NOT NULL, owes FROM ledger"
       " WHERE place BETWEEN ?1 AND ?2");
   query.bind(first, last);
   while (query.step()) {
@@ -45,7 +45,8 @@ EntryRows rows_between(Connection& db, Place first, Place last) {
                    .state = static_cast<State>(query.integer(1)),
                    .revision = {query.number(3)},
                    .stamp = store_time(query.integer(4)),
-                   .has_values = query.integer(5) != 0};
+                   .has_values = query.integer(5) != 0,
+                   .owes = query.integer(6) != 0};
     if (!query.null(2)) read.due = store_time(query.integer(2));
     (read.place > 0 && read.place % 2 == 1 ? found.own : found.task) = read;
   }
@@ -242,9 +243,9 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
   if (spot.current()) {
     db.query(
           "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
-          " record = ?7, own_size = ?8, watched = 1 WHERE place = ?1")
+          " record = ?7, own_size = ?8, owes = ?9, watched = 1 WHERE place = ?1")
         .bind(result.place, number_of(record.state), result.due, revision, now, record.member,
-              Blob{packed.data}, own_size)
+              Blob{packed.data}, own_size, record.reply_due ? 1 : 0)
         .run();
   } else {
     if (keyed)
@@ -256,10 +257,11 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
     const bool watched = !spot.fresh || record.state != State::running;
     db.query(
           "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record, "
-          "watched, own_size)"
-          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+          "watched, own_size, owes)"
+          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")
         .bind(result.place, queue.qid, number_of(record.state), result.due, revision, now,
-              record.member, key, Blob{packed.data}, watched ? 1 : 0, own_size)
+              record.member, key, Blob{packed.data}, watched ? 1 : 0, own_size,
+              record.reply_due ? 1 : 0)
         .run();
     if (!watched) {
       auto& lapse = transaction.tally(queue).lapse;
@@ -384,6 +386,14 @@ void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<
       .bind(row.place, due)
       .run();
   if (due) transaction.due_at(*due);
+}
+
+void correct_owes(WriteTransaction& transaction, const LedgerRow& row, const Record& record) {
+  if (row.owes == record.reply_due) return;
+  transaction.db()
+      .query("UPDATE ledger SET owes = ?2 WHERE place = ?1")
+      .bind(row.place, record.reply_due ? 1 : 0)
+      .run();
 }
 
 std::string handle_of(StoreTime due) { return std::to_string(due.time_since_epoch().count()); }
