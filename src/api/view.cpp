@@ -178,6 +178,61 @@ Error unknown_id(std::string_view id) {
   return {.code = Code::not_found, .message = "no task has the id '" + std::string(id) + "'"};
 }
 
+// The task that Tasks::wait() waits for.
+struct WaitedTask {
+  std::optional<store::Entry> entry{};
+  std::optional<core::Sequence> outside{};  // on a stream of others'
+};
+
+Result<WaitedTask> waited_task(const detail::ZoneState& zone, std::string_view id,
+                               const Queue& queue) {
+  if (queue.stream.empty()) {
+    auto entry = zone.store->find(id);
+    if (!entry) return entry.error();
+    if (!*entry) return unknown_id(id);
+    return WaitedTask{.entry = std::move(*entry)};
+  }
+  const auto row = zone.foreign_row(id, queue, true);
+  if (!row) return row.error();
+  if (!*row) return unknown_id(id);
+  return WaitedTask{.outside = (*row)->entry.sequence};
+}
+
+Error no_row(const WaitedTask& task, std::string_view id, std::string_view queue) {
+  return {.code = Code::not_found,
+          .message = task.entry && task.entry->body
+                         ? "queue '" + std::string(queue) + "' does not take the task '" +
+                               std::string(id) + "'"
+                         : "the task '" + std::string(id) +
+                               "' was settled long ago, and its record in queue '" +
+                               std::string(queue) + "' is forgotten, if it had one"};
+}
+
+Error incomplete_result(std::string_view id, std::string_view queue) {
+  return {.code = Code::too_large,
+          .message = "task '" + std::string(id) + "' is completed in queue '" + std::string(queue) +
+                     "', but its result is not whole: an older Once kept only the first "
+                     "MiB of it, or a part cannot be read",
+          .reason = Reason::result_incomplete,
+          .facts = {{"task", std::string(id)}, {"queue", std::string(queue)}}};
+}
+
+Error still_open(State state, std::string_view id, std::string_view queue) {
+  return {.code = Code::timed_out,
+          .message = "task '" + std::string(id) + "' is still " + std::string(to_string(state)) +
+                     " in queue '" + std::string(queue) + "'; waiting again is safe",
+          .retryable = true};
+}
+
+// Of a task that is settled.
+Result<Outcome> outcome_of(const core::Record& record, State state, std::string_view id,
+                           std::string_view queue) {
+  if (state == State::in_doubt) return Outcome::unknown(record.reason);
+  if (state != State::completed) return Outcome::dead(end_of(record));
+  if (record.result_cut) return incomplete_result(id, queue);
+  return Outcome::completed(record.result.value_or(Body{}));
+}
+
 }  // namespace
 
 Result<std::optional<store::Row>> detail::ZoneState::foreign_row(std::string_view name,
@@ -341,19 +396,8 @@ Result<std::vector<LogEntry>> Tasks::log(std::uint64_t after, std::size_t limit,
 Result<Outcome> Tasks::wait(std::string_view id, std::string_view queue, Duration limit) const {
   auto definition = state_->queue(queue);
   if (!definition) return definition.error();
-  std::optional<store::Entry> found;
-  std::optional<core::Sequence> outside;  // on a stream of others'
-  if (definition->stream.empty()) {
-    auto entry = state_->store->find(id);
-    if (!entry) return entry.error();
-    if (!*entry) return unknown_id(id);
-    found = std::move(*entry);
-  } else {
-    auto row = state_->foreign_row(id, *definition, true);
-    if (!row) return row.error();
-    if (!*row) return unknown_id(id);
-    outside = (*row)->entry.sequence;
-  }
+  const auto task = waited_task(*state_, id, *definition);
+  if (!task) return task.error();
 
   engine::Scheduler& scheduler = *state_->scheduler;
   const auto mutex = scheduler.mutex();
@@ -364,39 +408,14 @@ Result<Outcome> Tasks::wait(std::string_view id, std::string_view queue, Duratio
   Result<std::optional<store::Row>> row = std::optional<store::Row>();
   while (true) {
     // The row before is held until then: its large values are not read again.
-    row = outside ? engine::row_at(*state_->store, *outside, *definition)
-                  : engine::row_of(*state_->store, *found, *definition);
+    row = task->outside ? engine::row_at(*state_->store, *task->outside, *definition)
+                        : engine::row_of(*state_->store, *task->entry, *definition);
     if (!row) return row.error();
-    if (!*row)
-      return Error{.code = Code::not_found,
-                   .message = found && found->body
-                                  ? "queue '" + std::string(queue) + "' does not take the task '" +
-                                        std::string(id) + "'"
-                                  : "the task '" + std::string(id) +
-                                        "' was settled long ago, and its record in queue '" +
-                                        std::string(queue) + "' is forgotten, if it had one"};
+    if (!*row) return no_row(*task, id, queue);
     const State state = store::state_of(**row, state_->store->now());
-    if (state == State::completed) {
-      const core::Record& record = (*row)->stored->record;
-      if (record.result_cut)
-        return Error{.code = Code::too_large,
-                     .message = "task '" + std::string(id) + "' is completed in queue '" +
-                                std::string(queue) +
-                                "', but its result is not whole: an older Once kept only the first "
-                                "MiB of it, or a part cannot be read",
-                     .reason = Reason::result_incomplete,
-                     .facts = {{"task", std::string(id)}, {"queue", std::string(queue)}}};
-      return Outcome::completed(record.result.value_or(Body{}));
-    }
-    if (state == State::in_doubt) return Outcome::unknown((*row)->stored->record.reason);
-    if (core::settled(state)) return Outcome::dead(end_of((*row)->stored->record));
+    if (core::settled(state)) return outcome_of((*row)->stored->record, state, id, queue);
     const engine::Moment now = scheduler.now();
-    if (now >= deadline)
-      return Error{.code = Code::timed_out,
-                   .message = "task '" + std::string(id) + "' is still " +
-                              std::string(to_string(state)) + " in queue '" + std::string(queue) +
-                              "'; waiting again is safe",
-                   .retryable = true};
+    if (now >= deadline) return still_open(state, id, queue);
     mutex->lock();
     condition->wait(std::min<engine::Moment>(deadline, now + look));
     mutex->unlock();

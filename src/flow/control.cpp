@@ -118,6 +118,32 @@ Result<SignalResult> told_first(core::FlowEvent mine, const core::FlowEvent& fir
   return answer;
 }
 
+Result<core::FlowEvent> signal_event(const core::RunState& state, std::string_view name,
+                                     const Body& body, std::string_view id) {
+  core::FlowEvent event = core::event_in(state, EventKind::signal, 0);
+  event.signal = name;
+  event.signal_id = id;
+  event.by_name = true;
+  event.value = "null";
+  if (!body.text().empty()) {
+    const auto json = body.is_json() ? encoding::parse_json(body.text()) : Error{};
+    if (!json)
+      return refused(Code::invalid_input, "the body of a signal must be JSON: " +
+                                              (body.is_json() ? json.error().message : "bytes"));
+    event.value = encoding::kept(*json);
+  }
+  if (event.value.size() > kMostSignal)
+    return refused(Code::too_large, "the body of a signal is at most " +
+                                        core::size_text(kMostSignal) + ", this is " +
+                                        core::size_text(event.value.size()));
+  return event;
+}
+
+std::string nobody_waits(const core::FlowEvent& signal, const std::string& why) {
+  return "no step of run " + quoted(signal.run) + " waits for signal " + quoted(signal.signal) +
+         " any more (" + why + ")";
+}
+
 }  // namespace
 
 Result<FlowControl::Known> FlowControl::find(std::string_view run, Outputs outputs) {
@@ -242,58 +268,48 @@ Result<SignalResult> FlowControl::signal(std::string_view run, std::string_view 
                    "workflow " + quoted(state.workflow) + " waits for no signal " + quoted(name) +
                        "; it waits for: " +
                        list_of(*known->definition, [](const auto& step) { return step.signal; }));
-  core::FlowEvent event = core::event_in(state, EventKind::signal, 0);
-  event.signal = name;
-  event.signal_id = id;
-  event.by_name = true;
-  event.value = "null";
-  if (!body.text().empty()) {
-    const auto json = body.is_json() ? encoding::parse_json(body.text()) : Error{};
-    if (!json)
-      return refused(Code::invalid_input, "the body of a signal must be JSON: " +
-                                              (body.is_json() ? json.error().message : "bytes"));
-    event.value = encoding::kept(*json);
-  }
-  if (event.value.size() > kMostSignal)
-    return refused(Code::too_large, "the body of a signal is at most " +
-                                        core::size_text(kMostSignal) + ", this is " +
-                                        core::size_text(event.value.size()));
+  const auto event = signal_event(state, name, body, id);
+  if (!event) return event.error();
   // Who repeats it after the run has ended hears that it is there.
-  auto first = first_signal(state, event);
+  auto first = first_signal(state, *event);
   if (!first) return first.error();
   const core::EndFact* const end = core::end_of(state);
   const bool mine = *first && (*first)->event.signal_id == id;
   if (end != nullptr && !mine) return is_over(run, *end);
-  if (*first) return told_first(event, (*first)->event, (*first)->by);
-  const std::string nobody_waits =
-      "no step of run " + quoted(run) + " waits for signal " + quoted(name) + " any more (";
-  auto too_late = why_too_late(*known, name, {});
+  if (*first) return told_first(*event, (*first)->event, (*first)->by);
+  const auto too_late = why_too_late(*known, name, {});
   if (!too_late) return too_late.error();
-  if (!too_late->empty()) return refused(Code::wrong_state, nobody_waits + *too_late + ")");
+  if (!too_late->empty()) return refused(Code::wrong_state, nobody_waits(*event, *too_late));
+  return append_signal(*known, *event, by);
+}
+
+Result<SignalResult> FlowControl::append_signal(const Known& known, const core::FlowEvent& event,
+                                                const By& by) {
+  const core::RunState& state = known.run.state;
   auto item = EventLog::entry_of(event);
   item.headers = {{kByHeader, by.who}};
-  auto appended = log_.append(std::move(item));
+  const auto appended = log_.append(std::move(item));
   if (!appended) return appended.error();
   if (appended->verdict != core::AppendVerdict::accepted) {
-    first = first_signal(state, event);
+    const auto first = first_signal(state, event);
     if (!first) return first.error();
     if (*first) return told_first(event, (*first)->event, (*first)->by);
-    return refused(Code::wrong_state, "run " + quoted(run) + " has had a signal " + quoted(name) +
-                                          ", which is forgotten by now");
+    return refused(Code::wrong_state, "run " + quoted(event.run) + " has had a signal " +
+                                          quoted(event.signal) + ", which is forgotten by now");
   }
   if (auto ok = came_in_time(state, appended->sequence); !ok) return ok.error();
-  too_late = why_too_late(*known, name, appended->sequence);
+  const auto too_late = why_too_late(known, event.signal, appended->sequence);
   if (!too_late) return too_late.error();
   if (!too_late->empty())
     return Error{.code = Code::wrong_state,
-                 .message = nobody_waits + *too_late +
-                            "): it came at the same moment, is in the log as #" +
+                 .message = nobody_waits(event, *too_late) +
+                            ": it came at the same moment, is in the log as #" +
                             std::to_string(appended->sequence.value) + ", and changes nothing"};
   return SignalResult{.counts = true,
                       .receipt = {.id = core::event_id(event),
                                   .sequence = appended->sequence.value,
                                   .digest = encoding::text(appended->digest)},
-                      .first = {.id = std::string(id),
+                      .first = {.id = event.signal_id,
                                 .sequence = appended->sequence.value,
                                 .at = store_.wall(),
                                 .by = by.who}};

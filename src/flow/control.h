@@ -49,6 +49,9 @@ class FlowControl {
   // The signal of that name that counts; none: the log has none as yet.
   Result<std::optional<First>> first_signal(const core::RunState& state,
                                             const core::FlowEvent& mine);
+  // Appends a signal of which the log had none when the caller looked.
+  Result<SignalResult> append_signal(const Known& known, const core::FlowEvent& event,
+                                     const By& by);
   // Code::wrong_state: the run ended before that entry came.
   Result<void> came_in_time(const core::RunState& state, core::Sequence sequence);
   // Why a signal of that name changes nothing; empty: a step waits for it, or will. `before`: at that

@@ -198,119 +198,140 @@ std::unique_ptr<RunningTask> Intake::running_task(store::Delivery delivery,
   return running;
 }
 
+// --- Unclaimed deliveries are answered ----------------------------------------------------------
+
+void Intake::Answers::settle(const store::Delivery& delivery, std::optional<Duration> again) {
+  settlements.push_back({.queue = queue,
+                         .sequence = delivery.entry.sequence,
+                         .handle = delivery.handle,
+                         .again = again});
+}
+
 Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed,
                             RunningTasks& tasks) {
-  std::vector<store::Settlement> settlements;
+  Answers answers{.round = round, .tasks = tasks, .queue = settings_.queue.name};
   std::optional<Error> failed;  // its delivery comes again, or its claim is unresolved
-  for (store::Delivery& delivery : unclaimed) {
-    const auto settle = [&](std::optional<Duration> again) {
-      settlements.push_back({.queue = settings_.queue.name,
-                             .sequence = delivery.entry.sequence,
-                             .handle = delivery.handle,
-                             .again = again});
-    };
-    // `holder` is the record of the task's key if that record is about another task.
-    const auto set_aside = [&](State state, std::string reason,
-                               const core::Record* holder = nullptr) -> Result<void> {
-      core::SetAside aside{.sequence = delivery.entry.sequence,
-                           .digest = delivery.entry.digest,
-                           .state = state,
-                           .reason = std::move(reason)};
-      if (const auto step = step_of(delivery.entry)) {
-        aside.reply = encoding::reply_to(*step);
-        if (state == State::duplicate && holder && holder->state == State::completed)
-          aside.result = holder->result;
-      }
-      const auto written = writer_.write({.at = own_place(delivery.entry),
-                                          .command = std::move(aside),
-                                          .handle = delivery.handle});
-      if (!written) return written.error();
-      if (written->decision.verdict == core::Verdict::set_aside)
-        counters_.recorded(written->stored->record);
-      else
-        settle(core::look_again(written->stored->record));
-      return {};
-    };
-    const auto key = key_of(delivery.entry);
-    Result<void> done;
-    // An order for a task whose body is retired came too late: the task was settled before.
-    const bool nothing_to_run = !delivery.order || !delivery.entry.body;
-    if (delivery.stored && nothing_to_run && core::settled(delivery.stored->record.state) &&
-        delivery.stored->record.sequence == delivery.entry.sequence) {
-      if (!delivery.stored->record.reply_due) {
-        counters_.stopped_settled();
-        settle(std::nullopt);
-      } else if (const auto debt = pay(delivery); !debt) {
-        settle(kSoon);
-      } else if (!debt->answered) {
-        settle(core::look_again(debt->stored.record));
-      }
-    } else if (!delivery.entry.body) {
-      const std::string& stream = settings_.queue.stream;
-      done =
-          stream.empty()
-              ? set_aside(State::cancelled, "the body was retired before this queue could run it")
-              : set_aside(State::dead, "its message is gone from the stream " + stream +
-                                           ": it was deleted or aged out before it was done");
-    } else if (!key) {
-      done = set_aside(State::dead, key.error().message);
-    } else if (!round.allowed(store_.now())) {
-      settle(kSoon);
-    } else {
-      store::Address at = *address(delivery.entry);
-      const core::Claim wanted =
-          command(delivery.entry, delivery.order ? &*delivery.order : nullptr);
-      auto written = writer_.write(
-          {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});
-      if (!written && written.error().code == Code::wrong_state) {
-        settle(kSoon);  // the entry has got an own record a moment ago: it was cancelled
-        continue;
-      }
-      if (!written) {
-        failed = written.error();
-        const core::Sequence sequence = delivery.entry.sequence;
-        if (failed->in_doubt) {
-          round.proposals.push_back({sequence, wanted.nonce});
-          ask_again({sequence, wanted.nonce, std::move(delivery)});
-        }
-        continue;
-      }
-      const core::Decision& decision = written->decision;
-      const std::string of = "#" + std::to_string(decision.of.value);
-      switch (decision.verdict) {
-        case core::Verdict::claimed:
-        case core::Verdict::already_done:  // an unanswered write of this claim was durable
-          round.proposals.push_back({delivery.entry.sequence, written->stored->record.nonce});
-          delivery.stored = std::move(written->stored);
-          tasks.push_back(running_task(std::move(delivery), std::move(at)));
-          break;
-        case core::Verdict::held: counters_.stopped_held(); [[fallthrough]];
-        case core::Verdict::not_due:
-          settle(std::max(Duration{1}, decision.until - store_.now()));
-          break;
-        case core::Verdict::duplicate_key:
-          done = set_aside(State::duplicate, "same key as " + of, &written->stored->record);
-          break;
-        case core::Verdict::conflicting_key:
-          counters_.stopped_same_key();
-          done = set_aside(State::dead, std::string(core::kConflictingKey) + ": the key '" + *key +
-                                            "' belongs to " + of + " with other content");
-          break;
-        case core::Verdict::exhausted:
-        case core::Verdict::doubted:
-        case core::Verdict::expired:
-        case core::Verdict::cancelled:  // the write settled the task and its delivery
-          counters_.recorded(written->stored->record);
-          break;
-        default: counters_.stopped_settled(); settle(core::look_again(written->stored->record));
-      }
-    }
-    if (!done) failed = done.error();
-  }
-  if (!settlements.empty())
-    if (auto settled = store_.settle(settlements); !settled) return settled;
+  for (store::Delivery& delivery : unclaimed)
+    if (const auto answered = answer_one(answers, delivery); !answered) failed = answered.error();
+  if (!answers.settlements.empty())
+    if (auto settled = store_.settle(answers.settlements); !settled) return settled;
   if (failed) return *failed;
   return {};
+}
+
+Result<void> Intake::answer_one(Answers& answers, store::Delivery& delivery) {
+  // An order for a task whose body is retired came too late: the task was settled before.
+  const bool nothing_to_run = !delivery.order || !delivery.entry.body;
+  if (delivery.stored && nothing_to_run && core::settled(delivery.stored->record.state) &&
+      delivery.stored->record.sequence == delivery.entry.sequence) {
+    answer_settled(answers, delivery);
+    return {};
+  }
+  if (!delivery.entry.body) return set_aside_bodiless(answers, delivery);
+  if (const auto key = key_of(delivery.entry); !key)
+    return set_aside(answers, delivery, State::dead, key.error().message);
+  if (!answers.round.allowed(store_.now())) {
+    answers.settle(delivery, kSoon);
+    return {};
+  }
+  return claim_one(answers, delivery);
+}
+
+void Intake::answer_settled(Answers& answers, const store::Delivery& delivery) {
+  if (!delivery.stored->record.reply_due) {
+    counters_.stopped_settled();
+    answers.settle(delivery, std::nullopt);
+  } else if (const auto debt = pay(delivery); !debt) {
+    answers.settle(delivery, kSoon);
+  } else if (!debt->answered) {
+    answers.settle(delivery, core::look_again(debt->stored.record));
+  }
+}
+
+Result<void> Intake::set_aside(Answers& answers, const store::Delivery& delivery, State state,
+                               std::string reason, const core::Record* holder) {
+  core::SetAside aside{.sequence = delivery.entry.sequence,
+                       .digest = delivery.entry.digest,
+                       .state = state,
+                       .reason = std::move(reason)};
+  if (const auto step = step_of(delivery.entry)) {
+    aside.reply = encoding::reply_to(*step);
+    if (state == State::duplicate && holder && holder->state == State::completed)
+      aside.result = holder->result;
+  }
+  const auto written = writer_.write(
+      {.at = own_place(delivery.entry), .command = std::move(aside), .handle = delivery.handle});
+  if (!written) return written.error();
+  if (written->decision.verdict == core::Verdict::set_aside)
+    counters_.recorded(written->stored->record);
+  else
+    answers.settle(delivery, core::look_again(written->stored->record));
+  return {};
+}
+
+Result<void> Intake::set_aside_bodiless(Answers& answers, const store::Delivery& delivery) {
+  const std::string& stream = settings_.queue.stream;
+  if (stream.empty())
+    return set_aside(answers, delivery, State::cancelled,
+                     "the body was retired before this queue could run it");
+  return set_aside(answers, delivery, State::dead,
+                   "its message is gone from the stream " + stream +
+                       ": it was deleted or aged out before it was done");
+}
+
+Result<void> Intake::claim_one(Answers& answers, store::Delivery& delivery) {
+  store::Address at = *address(delivery.entry);
+  const core::Claim wanted = command(delivery.entry, delivery.order ? &*delivery.order : nullptr);
+  auto written = writer_.write(
+      {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});
+  if (written) return answer_claim(answers, delivery, std::move(at), std::move(*written));
+  if (written.error().code == Code::wrong_state) {
+    // The entry has got an own record a moment ago: it was cancelled.
+    answers.settle(delivery, kSoon);
+    return {};
+  }
+  if (written.error().in_doubt) {
+    const core::Sequence sequence = delivery.entry.sequence;
+    answers.round.proposals.push_back({sequence, wanted.nonce});
+    ask_again({sequence, wanted.nonce, std::move(delivery)});
+  }
+  return written.error();
+}
+
+Result<void> Intake::answer_claim(Answers& answers, store::Delivery& delivery, store::Address at,
+                                  Written written) {
+  const core::Decision& decision = written.decision;
+  const std::string of = "#" + std::to_string(decision.of.value);
+  switch (decision.verdict) {
+    case core::Verdict::claimed:
+    case core::Verdict::already_done:  // an unanswered write of this claim was durable
+      answers.round.proposals.push_back({delivery.entry.sequence, written.stored->record.nonce});
+      delivery.stored = std::move(written.stored);
+      answers.tasks.push_back(running_task(std::move(delivery), std::move(at)));
+      return {};
+    case core::Verdict::held: counters_.stopped_held(); [[fallthrough]];
+    case core::Verdict::not_due:
+      answers.settle(delivery, std::max(Duration{1}, decision.until - store_.now()));
+      return {};
+    case core::Verdict::duplicate_key:
+      return set_aside(answers, delivery, State::duplicate, "same key as " + of,
+                       &written.stored->record);
+    case core::Verdict::conflicting_key:
+      counters_.stopped_same_key();
+      return set_aside(answers, delivery, State::dead,
+                       std::string(core::kConflictingKey) + ": the key '" + at.key +
+                           "' belongs to " + of + " with other content");
+    case core::Verdict::exhausted:
+    case core::Verdict::doubted:
+    case core::Verdict::expired:
+    case core::Verdict::cancelled:  // the write settled the task and its delivery
+      counters_.recorded(written.stored->record);
+      return {};
+    default:
+      counters_.stopped_settled();
+      answers.settle(delivery, core::look_again(written.stored->record));
+      return {};
+  }
 }
 
 // A delivery does not say whether its record is the own record or the one of the key. It is the one

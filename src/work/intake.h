@@ -85,6 +85,27 @@ class Intake {
   std::unique_ptr<RunningTask> running_task(store::Delivery delivery, store::Address at) const;
   // Answers deliveries that the store left unclaimed: claims them, sets them aside or settles them.
   Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, RunningTasks& tasks);
+  // What the answers to the deliveries of one round add up to.
+  struct Answers {
+    void settle(const store::Delivery& delivery, std::optional<Duration> again);
+
+    Round& round;
+    RunningTasks& tasks;
+    const std::string& queue;
+    std::vector<store::Settlement> settlements{};
+  };
+  Result<void> answer_one(Answers& answers, store::Delivery& delivery);
+  // Of a task that is settled: gives the reply that its record may owe.
+  void answer_settled(Answers& answers, const store::Delivery& delivery);
+  // Writes an own record for a task that cannot be claimed. `holder` is the record of the task's key
+  // if that record is about another task.
+  Result<void> set_aside(Answers& answers, const store::Delivery& delivery, State state,
+                         std::string reason, const core::Record* holder = nullptr);
+  Result<void> set_aside_bodiless(Answers& answers, const store::Delivery& delivery);
+  // Both move the delivery if its task runs or its claim is unresolved.
+  Result<void> claim_one(Answers& answers, store::Delivery& delivery);
+  Result<void> answer_claim(Answers& answers, store::Delivery& delivery, store::Address at,
+                            Written written);
   // The step of a workflow that the task is, for this queue. nullopt for any other task.
   std::optional<encoding::StepTask> step_of(const store::Entry& entry) const;
   // Gives the reply that the record owes. nullopt if the record changed or cannot be read.

@@ -308,10 +308,9 @@ class HandOver {
     }
     if (!rows) rows = read_rows(transaction_.db(), queue_, sequence);
     if (rows->own && core::settled(rows->own->state)) {
-      delivery.stored = read_record(transaction_.db(), *rows->own, transaction_.holders());
+      delivery.stored = read_stored(*rows->own);
     } else if (spot) {
-      if (const auto& current = spot->current())
-        delivery.stored = read_record(transaction_.db(), *current, transaction_.holders());
+      if (const auto& current = spot->current()) delivery.stored = read_stored(*current);
       auto record =
           request_.claimer->claim(delivery.entry, delivery.stored ? &*delivery.stored : nullptr,
                                   delivery.order ? &*delivery.order : nullptr,
@@ -334,6 +333,12 @@ class HandOver {
     const StoreTime until = keep_from_others(sequence, *rows, delivery.order.has_value());
     delivery.handle = handle_of(until);
     deliveries_.push_back(std::move(delivery));
+  }
+
+  Stored read_stored(const LedgerRow& row) {
+    Stored stored = read_record(transaction_.db(), row, transaction_.holders());
+    correct_owes(transaction_, row, stored.record);
+    return stored;
   }
 
   // Makes the entry due only after a lease, so that no other worker gets it. Returns that time.
@@ -389,6 +394,66 @@ void wake_one(WriteTransaction& transaction, const KnownQueue& queue, const Wake
   else if (!standing || core::settled(standing->state))
     set_pending(transaction, queue, item.sequence, now);
 }
+
+// --- Overlooked entries ---------------------------------------------------------------------
+
+// The entries up to the cursor, with a row for each of their records. The inner limit keeps the read
+// short.
+constexpr const char* kScanForOverlooked =
+    "SELECT l.sequence, l.topic, l.stage, p.due IS NOT NULL, g.place IS NOT NULL,"
+    " g.due IS NOT NULL"
+    "  AND (g.watched = 1 OR l.sequence > (SELECT swept FROM queue WHERE qid = ?1)),"
+    " g.state, p.first = 1, g.owes = 1"
+    " FROM (SELECT sequence, topic, stage FROM log WHERE sequence > ?2"
+    "  AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1) ORDER BY sequence LIMIT ?3) l"
+    " LEFT JOIN pending p ON p.qid = ?1 AND p.sequence = l.sequence"
+    " LEFT JOIN ledger g ON g.place BETWEEN ?4 + l.sequence * 2 AND ?4 + l.sequence * 2 + 1"
+    " ORDER BY l.sequence, g.place";
+
+struct ScannedEntry {
+  Sequence sequence{};
+  bool open = false;     // the entry belongs to the queue and is not finished
+  bool watched = false;  // the feed will hand it over again
+  bool scheduled = false;
+};
+
+// If an entry has two rows, the row of its own record comes last, and that record counts.
+void add_row(ScannedEntry& entry, const Query& query, TopicFilter& wanted) {
+  const bool has_record = query.integer(4) != 0;
+  const bool due = query.integer(5) != 0;
+  const bool owes = query.integer(8) != 0;
+  const bool finished = has_record && !owes && core::settled(static_cast<State>(query.integer(6)));
+  entry.scheduled = !has_record && query.integer(7) != 0;
+  entry.watched = entry.watched || query.integer(3) != 0 || due;
+  entry.open = query.integer(2) == 0 && !finished && wanted.matches(query.bytes(1));
+}
+
+// An entry is overlooked if it is not finished and the feed will not hand it over again.
+class OverlookedPage {
+ public:
+  OverlookedPage(Sequence after, std::size_t limit) : limit_(limit), page_{.settled = after} {}
+
+  // Returns false if the entry is overlooked and the page has no room for it.
+  bool add(const ScannedEntry& entry) {
+    // A task that is scheduled for next year must not make each sweep read all entries after it.
+    all_settled_ = all_settled_ && (!entry.open || entry.scheduled);
+    if (all_settled_) page_.settled = entry.sequence;
+    if (!entry.open || entry.watched) return true;
+    if (page_.sequences.size() == limit_) {
+      page_.next = page_.sequences.back();
+      return false;
+    }
+    page_.sequences.push_back(entry.sequence);
+    return true;
+  }
+  void continue_after(Sequence sequence) { page_.next = sequence; }
+  Feed::Overlooked result() { return std::move(page_); }
+
+ private:
+  const std::size_t limit_;
+  bool all_settled_ = true;
+  Feed::Overlooked page_;
+};
 
 }  // namespace
 
@@ -495,65 +560,27 @@ Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence
                                                  std::size_t limit) {
   return database_->read([&](ReadTransaction& transaction) {
     const KnownQueue& queue = transaction.queues().get(name);
-    Connection& db = transaction.db();
+    OverlookedPage page(after, limit);
+    if (limit == 0) return page.result();
     TopicFilter wanted(queue.definition);
-    Overlooked page{.settled = after};
-    if (limit == 0) return page;
-    const std::uint64_t first = queue.first() > 0 ? queue.first() - 1 : 0;
-    // A row is not overlooked if it is settled or if the feed will hand it over again. The inner
-    // limit keeps the read short.
-    Query query = db.query(
-        "SELECT l.sequence, l.topic, l.stage, p.due IS NOT NULL, g.place IS NOT NULL, g.due IS NOT"
-        " NULL AND (g.watched = 1 OR l.sequence > (SELECT swept FROM queue WHERE qid = ?1)), "
-        "g.state, p.first = 1 FROM (SELECT sequence, topic, stage FROM log WHERE sequence > "
-        "?2"
-        "  AND sequence <= (SELECT cursor FROM queue WHERE qid = ?1) ORDER BY sequence LIMIT ?3) l"
-        " LEFT JOIN pending p ON p.qid = ?1 AND p.sequence = l.sequence"
-        " LEFT JOIN ledger g ON g.place BETWEEN ?4 + l.sequence * 2 AND ?4 + l.sequence * 2 + 1"
-        " ORDER BY l.sequence, g.place");
-    query.bind(queue.qid, std::max(after.value, first),
+    const std::uint64_t before_first = queue.first() > 0 ? queue.first() - 1 : 0;
+    Query query = transaction.db().query(kScanForOverlooked);
+    query.bind(queue.qid, std::max(after.value, before_first),
                static_cast<std::uint64_t>(kScannedForTasks), first_place(queue.qid));
-    struct Look {
-      Sequence sequence{};
-      bool open = false;     // the entry belongs to the queue and is not settled
-      bool watched = false;  // the feed will hand it over again
-      bool scheduled = false;
-    };
-    bool all_settled = true;
     std::size_t scanned = 0;
-    std::optional<Look> last;
-    // Returns true if the page is full.
-    const auto take = [&] {
-      if (!last) return false;
-      // A task that is scheduled for next year must not make each sweep read all entries after it.
-      all_settled = all_settled && (!last->open || last->scheduled);
-      if (all_settled) page.settled = last->sequence;
-      if (!last->open || last->watched) return false;
-      if (page.sequences.size() == limit) {
-        page.next = page.sequences.back();
-        return true;
-      }
-      page.sequences.push_back(last->sequence);
-      return false;
-    };
+    std::optional<ScannedEntry> entry;
     while (query.step()) {
       const Sequence sequence{query.number(0)};
-      if (!last || last->sequence != sequence) {
-        if (take()) return page;
+      if (!entry || entry->sequence != sequence) {
+        if (entry && !page.add(*entry)) return page.result();
         ++scanned;
-        last = Look{.sequence = sequence};
+        entry = ScannedEntry{.sequence = sequence};
       }
-      // A settled row that is due owes a reply.
-      const bool settled = query.integer(4) != 0 && query.integer(5) == 0 &&
-                           core::settled(static_cast<State>(query.integer(6)));
-      last->scheduled = query.integer(4) == 0 && query.integer(7) != 0;
-      last->watched = last->watched || query.integer(3) != 0 || query.integer(5) != 0;
-      // If there are two rows, the own record comes last, and it counts.
-      last->open = query.integer(2) == 0 && !settled && wanted.matches(query.bytes(1));
+      add_row(*entry, query, wanted);
     }
-    if (take()) return page;
-    if (scanned == kScannedForTasks) page.next = last->sequence;
-    return page;
+    if (entry && !page.add(*entry)) return page.result();
+    if (scanned == kScannedForTasks) page.continue_after(entry->sequence);
+    return page.result();
   });
 }
 

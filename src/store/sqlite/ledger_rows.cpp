@@ -37,7 +37,7 @@ std::optional<Sequence> sequence_of(Connection& db, std::string_view id) {
 EntryRows rows_between(Connection& db, Place first, Place last) {
   EntryRows found;
   Query query = db.query(
-      "SELECT place, state, due, revision, stamp, own_size IS NOT NULL FROM ledger"
+      "SELECT place, state, due, revision, stamp, own_size IS NOT NULL, owes FROM ledger"
       " WHERE place BETWEEN ?1 AND ?2");
   query.bind(first, last);
   while (query.step()) {
@@ -45,7 +45,8 @@ EntryRows rows_between(Connection& db, Place first, Place last) {
                    .state = static_cast<State>(query.integer(1)),
                    .revision = {query.number(3)},
                    .stamp = store_time(query.integer(4)),
-                   .has_values = query.integer(5) != 0};
+                   .has_values = query.integer(5) != 0,
+                   .owes = query.integer(6) != 0};
     if (!query.null(2)) read.due = store_time(query.integer(2));
     (read.place > 0 && read.place % 2 == 1 ? found.own : found.task) = read;
   }
@@ -104,6 +105,80 @@ void write_values(Connection& db, Place place, const Record& record,
           .bind(place, Blob{digest})
           .run();
   hold_in_use(record, moved);
+}
+
+// The rows of the entry that has the place. If the place is new, its entry may have rows already.
+EntryRows rows_of_place(Connection& db, const KnownQueue& queue, const Spot& spot, Place place) {
+  if (spot.place || place < 0) return spot.rows;
+  const EntryRows rows = read_rows(db, queue, sequence_at(place));
+  if (rows.task)
+    throw Failure({.code = Code::invalid_input,
+                   .message = "task #" + std::to_string(sequence_at(place).value) +
+                              " has another key: nothing was recorded under '" + spot.at.key +
+                              "'"});
+  return rows;
+}
+
+// An entry has one record: the one of its key, or its own record.
+void check_only_record(const Spot& spot, const EntryRows& rows, Place place) {
+  if (place < 0 || spot.current()) return;
+  const bool own = spot.at.kind == Address::Kind::entry;
+  if (own && rows.task) throw Failure(stands_elsewhere(sequence_at(place)));
+  if (!own && rows.own && core::settled(rows.own->state))
+    throw Failure(stands_elsewhere(sequence_at(place)));
+}
+
+Revision next_revision(WriteTransaction& transaction, const Spot& spot) {
+  const Revision revision{++transaction.zone.last_revision};
+  // Revisions have no index; a counter that was set back shows at the latest here.
+  if (spot.current() && spot.current()->revision >= revision)
+    check_counters(transaction.zone, {.revision = spot.current()->revision.value + 1},
+                   transaction.db().path());
+  return revision;
+}
+
+// The columns that put() works out. The other columns are fields of the record.
+struct RowColumns {
+  Place place{};
+  std::optional<StoreTime> due{};
+  Revision revision{};
+  StoreTime stamp{};
+  std::optional<std::int64_t> own_size{};
+};
+
+void update_row(Connection& db, const RowColumns& columns, const Record& record,
+                const PackedRecord& packed) {
+  db.query(
+        "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
+        " record = ?7, own_size = ?8, owes = ?9, watched = 1 WHERE place = ?1")
+      .bind(columns.place, number_of(record.state), columns.due, columns.revision, columns.stamp,
+            record.member, Blob{packed.data}, columns.own_size, record.reply_due ? 1 : 0)
+      .run();
+}
+
+void insert_row(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot,
+                const RowColumns& columns, const Record& record, const PackedRecord& packed) {
+  Connection& db = transaction.db();
+  const bool lone = spot.at.kind == Address::Kind::lone;
+  std::optional<std::string_view> key;
+  if (lone || (spot.at.kind == Address::Kind::task && !queue.by_id())) key = spot.at.key;
+  if (key)
+    db.query("INSERT INTO keys (qid, kind, key, place) VALUES (?1, ?2, ?3, ?4)")
+        .bind(queue.qid, lone ? kKindLone : kKindTask, *key, columns.place)
+        .run();
+  const bool watched = !spot.fresh || record.state != State::running;
+  db.query(
+        "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record, "
+        "watched, own_size, owes)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")
+      .bind(columns.place, queue.qid, number_of(record.state), columns.due, columns.revision,
+            columns.stamp, record.member, key, Blob{packed.data}, watched ? 1 : 0, columns.own_size,
+            record.reply_due ? 1 : 0)
+      .run();
+  if (watched) return;
+  auto& lapse = transaction.tally(queue).lapse;
+  const std::int64_t due = columns.due->time_since_epoch().count();
+  lapse = std::min(lapse.value_or(due), due);
 }
 
 void read_values(Connection& db, Place place, Record& record,
@@ -198,81 +273,36 @@ Spot free_spot(const KnownQueue& queue, const Address& at) {
 
 Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
         const PackedRecord& packed) {
-  Connection& db = transaction.db();
-  const Address& at = spot.at;
-  const bool lone = at.kind == Address::Kind::lone;
-  const bool own = at.kind == Address::Kind::entry;
-  const bool keyed = lone || (at.kind == Address::Kind::task && !queue.by_id());
-
-  Put result{.place = spot.place ? *spot.place : new_place(transaction, queue, at, record)};
-  std::optional<EntryRows> there;
-  const bool of_entry = result.place > 0;
-  if (!spot.place && of_entry) {
-    there = read_rows(db, queue, sequence_at(result.place));
-    if (there->task)
-      throw Failure({.code = Code::invalid_input,
-                     .message = "task #" + std::to_string(sequence_at(result.place).value) +
-                                " has another key: nothing was recorded under '" + at.key + "'"});
-  }
-  const EntryRows& rows = there ? *there : spot.rows;
-  // An entry has one record: the one of its key, or its own record.
-  if (of_entry && !spot.current()) {
-    if (own && rows.task) throw Failure(stands_elsewhere(sequence_at(result.place)));
-    if (!own && rows.own && core::settled(rows.own->state))
-      throw Failure(stands_elsewhere(sequence_at(result.place)));
-  }
+  const Place place = spot.place ? *spot.place : new_place(transaction, queue, spot.at, record);
+  const EntryRows rows = rows_of_place(transaction.db(), queue, spot, place);
+  check_only_record(spot, rows, place);
 
   const StoreTime now = transaction.now();
-  const Revision revision{++transaction.zone.last_revision};
-  // Revisions have no index; a counter that was set back shows at the latest here.
-  if (spot.current() && spot.current()->revision >= revision)
-    check_counters(transaction.zone, {.revision = spot.current()->revision.value + 1}, db.path());
+  RowColumns columns{.place = place, .revision = next_revision(transaction, spot), .stamp = now};
   const bool gone = transaction.holders().gone(record, now);
-  if (const auto again = core::look_again(record); again && of_entry)
-    result.due = gone ? now : now + *again;
-  if (record.state == State::running && of_entry) {
+  if (const auto again = core::look_again(record); again && place > 0)
+    columns.due = gone ? now : now + *again;
+  if (record.state == State::running && place > 0) {
     auto& longest = transaction.tally(queue).longest_lease;
     longest = std::max<std::int64_t>(longest, record.lease.count());
   }
-
-  std::optional<std::int64_t> own_size;
-  if (!packed.moved.empty()) own_size = static_cast<std::int64_t>(packed.record_size);
-  if (own_size || (spot.current() && spot.current()->has_values))
-    write_values(db, result.place, record, packed.moved);
-  if (spot.current()) {
-    db.query(
-          "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
-          " record = ?7, own_size = ?8, watched = 1 WHERE place = ?1")
-        .bind(result.place, number_of(record.state), result.due, revision, now, record.member,
-              Blob{packed.data}, own_size)
-        .run();
-  } else {
-    if (keyed)
-      db.query("INSERT INTO keys (qid, kind, key, place) VALUES (?1, ?2, ?3, ?4)")
-          .bind(queue.qid, lone ? kKindLone : kKindTask, std::string_view(at.key), result.place)
-          .run();
-    std::optional<std::string_view> key;
-    if (keyed) key = at.key;
-    const bool watched = !spot.fresh || record.state != State::running;
-    db.query(
-          "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record, "
-          "watched, own_size)"
-          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
-        .bind(result.place, queue.qid, number_of(record.state), result.due, revision, now,
-              record.member, key, Blob{packed.data}, watched ? 1 : 0, own_size)
-        .run();
-    if (!watched) {
-      auto& lapse = transaction.tally(queue).lapse;
-      const std::int64_t due = result.due->time_since_epoch().count();
-      lapse = std::min(lapse.value_or(due), due);
-    }
-  }
-  if (result.due) transaction.due_at(*result.due);
+  if (!packed.moved.empty()) columns.own_size = static_cast<std::int64_t>(packed.record_size);
+  if (columns.own_size || (spot.current() && spot.current()->has_values))
+    write_values(transaction.db(), place, record, packed.moved);
+  if (spot.current())
+    update_row(transaction.db(), columns, record, packed);
+  else
+    insert_row(transaction, queue, spot, columns, record, packed);
+  if (columns.due) transaction.due_at(*columns.due);
   // If the entry has an own record, that one counts, and the record of its key does not.
-  if (!lone && (own || !rows.own)) count(transaction, queue, rows.standing(), record.state);
-  result.stored = {
-      .record = std::move(record), .revision = revision, .stamp = now, .holder_gone = gone};
-  return result;
+  if (spot.at.kind == Address::Kind::entry || (spot.at.kind == Address::Kind::task && !rows.own))
+    count(transaction, queue, rows.standing(), record.state);
+  return {.place = place,
+          .due = columns.due,
+          .stored = {.record = std::move(record),
+                     .revision = columns.revision,
+                     .stamp = now,
+                     .holder_gone = gone}};
 }
 
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
@@ -384,6 +414,14 @@ void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<
       .bind(row.place, due)
       .run();
   if (due) transaction.due_at(*due);
+}
+
+void correct_owes(WriteTransaction& transaction, const LedgerRow& row, const Record& record) {
+  if (row.owes == record.reply_due) return;
+  transaction.db()
+      .query("UPDATE ledger SET owes = ?2 WHERE place = ?1")
+      .bind(row.place, record.reply_due ? 1 : 0)
+      .run();
 }
 
 std::string handle_of(StoreTime due) { return std::to_string(due.time_since_epoch().count()); }

@@ -43,6 +43,7 @@ struct LedgerRow {
   Revision revision{};
   StoreTime stamp{};
   bool has_values = false;  // some of its values lie in the table `value`
+  bool owes = false;        // its record owes a reply
 };
 
 struct EntryRows {
@@ -124,6 +125,9 @@ void carry_again(WriteTransaction& transaction, const KnownQueue& queue, Sequenc
                  const std::string& handle, StoreTime due);
 
 void set_due(WriteTransaction& transaction, const LedgerRow& row, std::optional<StoreTime> due);
+// Makes `owes` what the record of the row says. A process of format 5 that has the file open writes
+// records without this column.
+void correct_owes(WriteTransaction& transaction, const LedgerRow& row, const Record& record);
 
 // Sets `watched = 1` for all running claims of the queue, which puts them into the index of `due`.
 void watch_claims(WriteTransaction& transaction, const KnownQueue& queue);

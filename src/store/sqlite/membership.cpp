@@ -14,7 +14,7 @@ bool free_what_it_held(WriteTransaction& transaction, const KnownQueue& queue, M
   // due later need not be looked through.
   db.query(
         "UPDATE ledger SET due = ?2 WHERE qid = ?1 AND watched = 1 AND due > ?2 AND due <= ?2 +"
-        " max(?4, (SELECT longest_lease FROM queue WHERE qid = ?1)) AND state IN (2, 5, 6, 7, 8)"
+        " max(?4, (SELECT longest_lease FROM queue WHERE qid = ?1)) AND (state = 2 OR owes = 1)"
         " AND member = ?3")
       .bind(queue.qid, transaction.now(), member, core::kReplyAgain.count())
       .run();

@@ -251,13 +251,14 @@ bool clear_removed(WriteTransaction& transaction) {
   return false;
 }
 
-// When all are settled, what the feed looks at again owes a reply.
+// The feed looks at every record again that owes a reply, so the index of `due` finds those records.
 Result<bool> SqliteStore::all_settled(std::string_view name) {
   auto settled = Store::all_settled(name);
   if (!settled || !*settled) return settled;
   return database_->read([&](ReadTransaction& transaction) {
     Query query = transaction.db().query(
-        "SELECT 1 FROM ledger WHERE qid = ?1 AND watched = 1 AND due IS NOT NULL LIMIT 1");
+        "SELECT 1 FROM ledger WHERE qid = ?1 AND watched = 1 AND due IS NOT NULL AND owes = 1"
+        " LIMIT 1");
     return !query.bind(transaction.queues().get(name).qid).step();
   });
 }

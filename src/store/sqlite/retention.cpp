@@ -29,9 +29,8 @@ core::Forget decide(Connection& db, const QueueSet& queues, const Retention& age
   for (const KnownQueue& queue : queues.all()) {
     if (!queue.has(entry.topic, entry.sequence.value)) continue;
     Query query = db.query(
-        "SELECT state, stamp, due IS NOT NULL FROM ledger WHERE place BETWEEN ?1 AND ?1 + 1"
+        "SELECT state, stamp, owes FROM ledger WHERE place BETWEEN ?1 AND ?1 + 1"
         " ORDER BY place DESC LIMIT 1");
-    // What is settled and looked at again owes a reply.
     if (query.bind(place_of(queue.qid, entry.sequence)).step())
       standings.push_back({.state = static_cast<State>(query.integer(0)),
                            .since = StoreTime{Duration{query.integer(1)}},

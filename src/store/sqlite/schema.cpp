@@ -25,7 +25,7 @@ constexpr std::int64_t kVersion = 6;
 // ledger   records; place: see ledger_rows.h. due: when the feed looks at it again. watched: by the
 //          index of `due`. key: of a queue with a key template, and the name of a lone record.
 //          own_size: how many bytes of `record` are the record; the rest names its values in `value`
-//          (see large_values.cpp); NULL: all
+//          (see large_values.cpp); NULL: all. owes: 1 if the record owes a reply (reply_due)
 // value    large results and logs, by the place of their record and the SHA-256 of their bytes; they
 //          go with the record
 // keys     key -> place. kind 0: of a queue with a key template, or that is a ledger alone; kind 1:
@@ -108,7 +108,8 @@ CREATE TABLE ledger (
   key TEXT,
   record BLOB NOT NULL,
   watched INTEGER NOT NULL DEFAULT 1,
-  own_size INTEGER
+  own_size INTEGER,
+  owes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX ledger_due ON ledger (qid, due) WHERE watched = 1 AND due IS NOT NULL;
 CREATE INDEX ledger_aside ON ledger (qid, state) WHERE state NOT IN (2, 5);
@@ -218,6 +219,13 @@ CREATE INDEX ledger_due ON ledger (qid, due) WHERE watched = 1 AND due IS NOT NU
 // From version 4, which kept every value in its record.
 constexpr const char* kFrom4 = "ALTER TABLE ledger ADD COLUMN own_size INTEGER;";
 
+// From version 5. There, a record that was over and that the feed looked at again owed a reply.
+constexpr const char* kFrom5 = R"(
+ALTER TABLE ledger ADD COLUMN owes INTEGER NOT NULL DEFAULT 0;
+UPDATE ledger SET owes = 1
+  WHERE watched = 1 AND due IS NOT NULL AND state IN (5, 6, 7, 8);
+)";
+
 std::string random_uuid() {
   std::array<std::uint8_t, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
@@ -255,7 +263,7 @@ void upgrade_schema(Connection& db) {
   if (version < 3) db.script(std::string(kFrom2) + kTablesOfThePast + kGoneByNow);
   if (version < 4) db.script(kFrom3);
   if (version < 5) db.script(std::string(kFrom4) + kTableOfValues);
-  db.script(kTableOfKeys);
+  db.script(std::string(kFrom5) + kTableOfKeys);
   move_flow_records(db);
   db.script("PRAGMA user_version=" + std::to_string(kVersion));
 }

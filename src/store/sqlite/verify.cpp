@@ -331,7 +331,7 @@ class Verification {
         "  AND k.place = g.place),"
         " (SELECT digest FROM log WHERE g.place > 0 AND sequence = (g.place & ?3) / 2), "
         "length(g.record),"
-        " (SELECT appended_at FROM log WHERE g.place > 0 AND sequence = (g.place & ?3) / 2)"
+        " (SELECT appended_at FROM log WHERE g.place > 0 AND sequence = (g.place & ?3) / 2), g.owes"
         " FROM ledger g WHERE g.place > ?1 ORDER BY g.place LIMIT ?2");
     query.bind(mark_.first, kVerifiedAtOnce, first_place(1) - 1);
     std::int64_t scanned = 0;
@@ -352,7 +352,8 @@ class Verification {
                   .row = {.place = query.integer(0),
                           .state = static_cast<State>(query.integer(2)),
                           .revision = {query.number(4)},
-                          .stamp = store_time(query.integer(5))},
+                          .stamp = store_time(query.integer(5)),
+                          .owes = query.integer(13) != 0},
                   .member = {query.number(6)},
                   .watched = query.integer(8) != 0,
                   .key_leads_here = query.integer(9) != 0,
@@ -401,10 +402,22 @@ class Verification {
                             .digest = row.digest ? &*row.digest : nullptr};
     if (std::string wrong = core::contradiction(*record, noted); !wrong.empty())
       tell(std::move(wrong), "the task may run again, or never");
+    look_at_reply(row, *record, tell);
     if (row.row.due && !core::look_again(*record))
       tell("the feed looks at it again, though its record is done with",
            "a worker is handed a task for nothing");
     look_at_due(row, queue->second, *record, tell);
+  }
+
+  template <class Tell>
+  void look_at_reply(const RecordRow& row, const Record& record, const Tell& tell) {
+    if (row.row.owes == record.reply_due) return;
+    if (record.reply_due)
+      tell("its record owes a reply, and its row says that it does not",
+           "its records may be forgotten before the waiting run has its reply");
+    else
+      tell("its row says that it owes a reply, and its record does not",
+           "its records are not forgotten until a worker gets the task again");
   }
 
   // The feed hands a task over again when its record says so, or a lease after it handed it over last.

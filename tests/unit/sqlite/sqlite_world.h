@@ -129,10 +129,11 @@ inline void behind_its_back(const std::filesystem::path& path, const std::string
 
 // Makes a file of this version one of version 5, and one of version 3.
 inline constexpr const char* kToVersion5 =
-    "DROP TRIGGER queue_moved; DROP TABLE kv; PRAGMA user_version = 5;";
+    "DROP TRIGGER queue_moved; DROP TABLE kv; ALTER TABLE ledger DROP COLUMN owes;"
+    "PRAGMA user_version = 5;";
 inline constexpr const char* kToVersion3 =
-    "DROP TRIGGER queue_moved; DROP TABLE kv; DROP TRIGGER value_goes; DROP TABLE value; ALTER "
-    "TABLE ledger DROP COLUMN own_size;"
+    "DROP TRIGGER queue_moved; DROP TABLE kv; ALTER TABLE ledger DROP COLUMN owes;"
+    "DROP TRIGGER value_goes; DROP TABLE value; ALTER TABLE ledger DROP COLUMN own_size;"
     "DROP INDEX ledger_due; ALTER TABLE ledger DROP COLUMN watched;"
     "ALTER TABLE queue DROP COLUMN swept; ALTER TABLE queue DROP COLUMN lapse;"
     "CREATE INDEX ledger_due ON ledger (qid, due) WHERE due IS NOT NULL;"

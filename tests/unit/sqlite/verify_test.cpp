@@ -113,6 +113,8 @@ constexpr Harm kHarms[] = {
      "filed under queue number 9"},
     {"DueAgain", "UPDATE ledger SET due = 5 WHERE place = " ONCE_PLACE(2),
      "though its record is done with"},
+    {"OwesAReply", "UPDATE ledger SET owes = 1 WHERE place = " ONCE_PLACE(2),
+     "its row says that it owes a reply, and its record does not"},
     {"RecordTooOld", "UPDATE ledger SET stamp = -1 WHERE place = " ONCE_PLACE(2),
      "its time is before its publication"},
     {"RecordOfTheFuture",

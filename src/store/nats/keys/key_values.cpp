@@ -386,69 +386,81 @@ Result<std::optional<KeyWritten>> KeyValues::refused(const KeyWrite& item,
   return std::optional(std::move(answer));
 }
 
-// A key without a value may have had one before somebody emptied the stream. So the seal is read in the
-// same burst, here and in get().
 std::vector<Result<KeyWritten>> KeyValues::write(std::span<const KeyWrite> items) {
   using Answer = Result<KeyWritten>;
   if (items.empty()) return {};
   if (const auto there = enter(Make::yes); !there)
     return std::vector<Answer>(items.size(), there.error());
+  WriteBatch batch = messages_for(items);
+  for (int tries = 0; tries < kTries && !batch.open.empty(); ++tries) send(batch);
+  std::vector<Answer> result;
+  for (auto& answer : batch.answers) result.push_back(answer ? std::move(*answer) : Answer(busy()));
+  return result;
+}
+
+KeyValues::WriteBatch KeyValues::messages_for(std::span<const KeyWrite> items) {
+  WriteBatch batch{.items = items};
+  batch.answers.resize(items.size());
+  batch.messages.resize(items.size());
   const auto sealed = seal_old_places(items);
-  std::vector<std::optional<Answer>> answers(items.size());
-  std::vector<Outgoing> messages(items.size());
-  std::vector<std::size_t> open;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!sealed[i]) {
-      answers[i] = sealed[i].error();
+      batch.answers[i] = sealed[i].error();
       continue;
     }
     auto message = message_for(items[i]);
     if (!message) {
-      answers[i] = message.error();
+      batch.answers[i] = message.error();
       continue;
     }
-    messages[i] = std::move(*message);
-    open.push_back(i);
+    batch.messages[i] = std::move(*message);
+    batch.open.push_back(i);
   }
-  for (int tries = 0; tries < kTries && !open.empty(); ++tries) {
-    std::vector<Outgoing> sent;
-    for (const std::size_t i : open) sent.push_back(messages[i]);
-    const std::vector<std::string> seals{seal()};
-    const std::uint64_t last = watch_.last_value();
-    const auto burst = jet_.publish(sent, stream_, seals);
-    const bool unsealed = burst.last.front() && !*burst.last.front();
-    std::vector<std::size_t> again;
-    for (std::size_t k = 0; k < open.size(); ++k) {
-      const std::size_t i = open[k];
-      const Published& written = burst.published[k];
-      // A number that was there before this write: the stream was restored from an older copy.
-      const bool emptied = unsealed || written.sequence <= last;
-      if (written.kind == Published::Kind::stored && emptied) {
-        static_cast<void>(jet_.remove(stream_, written.sequence));
-        answers[i] = stream_emptied(subjects_, stream_);
-      } else if (written.kind == Published::Kind::stored) {
-        watch_.note_value(written.sequence);
-        answers[i] = KeyWritten{.written = true, .revision = {written.sequence}};
-      } else if (written.kind != Published::Kind::refused) {
-        answers[i] = failure_of(written);
-      } else {
-        std::uint64_t expected = 0;
-        auto there = refused(items[i], messages[i].subject, expected);
-        if (!there) {
-          answers[i] = there.error();
-        } else if (*there) {
-          answers[i] = std::move(**there);
-        } else {
-          messages[i].headers.front() = expecting(expected).front();
-          again.push_back(i);
-        }
-      }
-    }
-    open = std::move(again);
+  return batch;
+}
+
+// A key without a value may have had one before somebody emptied the stream. So the seal is read in the
+// same burst, here and in get().
+void KeyValues::send(WriteBatch& batch) {
+  std::vector<Outgoing> sent;
+  for (const std::size_t i : batch.open) sent.push_back(batch.messages[i]);
+  const std::vector<std::string> seals{seal()};
+  const std::uint64_t last = watch_.last_value();
+  const auto burst = jet_.publish(sent, stream_, seals);
+  const bool unsealed = burst.last.front() && !*burst.last.front();
+  std::vector<std::size_t> again;
+  for (std::size_t k = 0; k < batch.open.size(); ++k) {
+    const std::size_t i = batch.open[k];
+    const Published& written = burst.published[k];
+    // A number that was there before this write: the stream was restored from an older copy.
+    const bool emptied = unsealed || written.sequence <= last;
+    if (written.kind == Published::Kind::refused)
+      batch.answers[i] = answer_refused(batch.items[i], batch.messages[i]);
+    else
+      batch.answers[i] = answer_published(written, emptied);
+    if (!batch.answers[i]) again.push_back(i);
   }
-  std::vector<Answer> result;
-  for (auto& answer : answers) result.push_back(answer ? std::move(*answer) : Answer(busy()));
-  return result;
+  batch.open = std::move(again);
+}
+
+Result<KeyWritten> KeyValues::answer_published(const Published& written, bool emptied) {
+  if (written.kind != Published::Kind::stored) return failure_of(written);
+  if (emptied) {
+    static_cast<void>(jet_.remove(stream_, written.sequence));
+    return stream_emptied(subjects_, stream_);
+  }
+  watch_.note_value(written.sequence);
+  return KeyWritten{.written = true, .revision = {written.sequence}};
+}
+
+std::optional<Result<KeyWritten>> KeyValues::answer_refused(const KeyWrite& item,
+                                                            Outgoing& message) {
+  std::uint64_t expected = 0;
+  auto there = refused(item, message.subject, expected);
+  if (!there) return there.error();
+  if (*there) return std::move(**there);
+  message.headers.front() = expecting(expected).front();
+  return std::nullopt;
 }
 
 Result<bool> KeyValues::remove(const Key& key, core::Revision revision) {

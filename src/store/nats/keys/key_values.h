@@ -69,6 +69,20 @@ class KeyValues final : public KeyValue {
   Result<std::string> read_parts(const std::string& subject, const Parts& parts);
   Result<Outgoing> message_for(const KeyWrite& item);
   Result<Parts> write_parts(const std::string& subject, const KeyWrite& item);
+  // Writes on their way into the stream.
+  struct WriteBatch {
+    std::span<const KeyWrite> items{};
+    std::vector<std::optional<Result<KeyWritten>>> answers{};  // of each item; nullopt: none yet
+    std::vector<Outgoing> messages{};                          // of each item
+    std::vector<std::size_t> open{};                           // items without an answer
+  };
+  WriteBatch messages_for(std::span<const KeyWrite> items);
+  // Sends the open items once. Those that are to be sent again stay open.
+  void send(WriteBatch& batch);
+  // `emptied`: somebody emptied the stream, or restored an older copy.
+  Result<KeyWritten> answer_published(const Published& written, bool emptied);
+  // nullopt: the message, which is changed for that, is to be sent again.
+  std::optional<Result<KeyWritten>> answer_refused(const KeyWrite& item, Outgoing& message);
   // Reads what refused a write. nullopt: the write is to be sent again, over `expected`.
   Result<std::optional<KeyWritten>> refused(const KeyWrite& item, const std::string& subject,
                                             std::uint64_t& expected);
