@@ -14,6 +14,7 @@
 #include "cli/flow/graph.h"
 #include "cli/flow/name.h"
 #include "cli/flow/print.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include "cli/flow/flow.h"
 #include "cli/queue/queue_definition.h"
 #include "cli/work/working.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

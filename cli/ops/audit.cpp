@@ -13,6 +13,7 @@
 #include "cli/app/signals.h"
 #include "cli/app/values.h"
 #include "cli/flow/print.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include "cli/app/signals.h"
 #include "cli/app/values.h"
 #include "cli/queue/queue_definition.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

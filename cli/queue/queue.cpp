@@ -7,6 +7,7 @@
 #include "cli/app/session.h"
 #include "cli/app/values.h"
 #include "cli/queue/queue_definition.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include "cli/app/session.h"
 #include "cli/app/signals.h"
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

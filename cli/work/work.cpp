@@ -12,6 +12,7 @@
 #include "cli/queue/queue_definition.h"
 #include "cli/work/program_voice.h"
 #include "cli/work/working.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
