@@ -13,7 +13,7 @@
 #include "cli/app/session.h"
 #include "cli/app/values.h"
 #include "cli/task/batch.h"
-#include "cli/task/waiting.h"
+#include "cli/task/wait.h"
 #include "tooling/text.h"
 
 namespace once::cli {

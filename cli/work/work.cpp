@@ -11,7 +11,7 @@
 #include "cli/app/values.h"
 #include "cli/queue/queue_definition.h"
 #include "cli/work/program_voice.h"
-#include "cli/work/working.h"
+#include "cli/work/service.h"
 #include "tooling/text.h"
 
 namespace once::cli {

@@ -1,5 +1,5 @@
 // Signals are taken by a thread, one after the other, while another works.
-#include "cli/work/working.h"
+#include "cli/work/service.h"
 
 #include <fmt/format.h>
 
