@@ -7,39 +7,9 @@
 
 #include "cli/app/values.h"
 #include "once/json.h"
+#include "tooling/text.h"
 
 namespace once::cli {
-
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  out.reserve(text.size() + 2);
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const auto byte = static_cast<unsigned char>(text.front());
-    if (length == 0) {
-      out += "\xef\xbf\xbd";
-    } else if (byte == '"' || byte == '\\') {
-      out += '\\';
-      out += text.front();
-    } else if (byte == '\n') {
-      out += "\\n";
-    } else if (byte == '\r') {
-      out += "\\r";
-    } else if (byte == '\t') {
-      out += "\\t";
-    } else if (byte == '\b') {
-      out += "\\b";
-    } else if (byte == '\f') {
-      out += "\\f";
-    } else if (byte < 0x20) {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out + '"';
-}
 
 std::string json_array(const std::vector<std::string>& values) {
   return fmt::format("[{}]", fmt::join(values, ","));

@@ -13,8 +13,6 @@
 
 namespace once::cli {
 
-// Quoted and escaped as RFC 8785 does; what is not UTF-8 becomes U+FFFD.
-std::string json_string(std::string_view text);
 std::string json_array(const std::vector<std::string>& values);  // of JSON texts
 std::string json_object(const std::map<std::string, std::string>& members);
 

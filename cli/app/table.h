@@ -53,17 +53,27 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void row(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
-  // Columns are shortened to fit into the terminal's width.
+  // Fits into the terminal's width. If cutting left-aligned columns is not enough, titles are broken into
+  // two lines. If that is not enough either, each row becomes a block of lines, so that no number
+  // is cut.
   std::string str(const Style& style) const;
 
  private:
-  std::vector<std::size_t> widths(std::size_t most) const;
+  using Row = std::vector<Cell>;
+  using Widths = std::vector<std::size_t>;
+
+  std::vector<Row> titles(const Style& style, bool broken) const;
+  Widths widths(const std::vector<Row>& titles, std::size_t most) const;
+  std::string line(const Row& cells, const Widths& widths) const;
+  std::string lines(const std::vector<Row>& titles, const Widths& widths) const;
+  std::size_t label_width() const;
+  std::string blocks(const Style& style) const;
   bool cuttable(std::size_t column, bool ids) const {
     return columns_[column].align == Align::left && columns_[column].id == ids;
   }
 
   std::vector<Column> columns_;
-  std::vector<std::vector<Cell>> rows_;
+  std::vector<Row> rows_;
 };
 
 }  // namespace once::cli

@@ -7,26 +7,10 @@
 #include <algorithm>
 
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
-
-// Insertions, deletions, replacements and swaps of neighbours.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
-  for (std::size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replace = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, replace});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return cost[a.size()][b.size()];
-}
 
 const CLI::App& deepest(const CLI::App& root) {
   const CLI::App* app = &root;
@@ -198,16 +182,9 @@ std::vector<std::string> with_empty_values(std::vector<std::string> arguments) {
 
 std::optional<std::string> did_you_mean(std::string_view word,
                                         const std::vector<std::string>& candidates) {
-  std::optional<std::string> best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    const std::size_t cost = distance(word, candidate);
-    if (cost < least && cost < candidate.size()) {
-      least = cost;
-      best = candidate;
-    }
-  }
-  return best;
+  const std::vector<std::string_view> views(candidates.begin(), candidates.end());
+  const auto best = nearest(word, views);
+  return best ? std::optional<std::string>(*best) : std::nullopt;
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {

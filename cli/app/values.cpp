@@ -1,4 +1,4 @@
-// Durations, times, counts and bytes as people write them.
+// Durations, times and amounts as people write them.
 #include "cli/app/values.h"
 
 #include <fmt/format.h>
@@ -7,11 +7,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "tooling/text.h"
+
 namespace once::cli {
 namespace {
-
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -136,88 +135,6 @@ std::optional<double> parse_amount(std::string_view text) {
 }
 
 std::string format_amount(double amount) { return fmt::format("{:.2f}", amount); }
-
-std::string counted(std::uint64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
-std::string base64(std::string_view bytes) {
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    }
-    const std::size_t digits = std::min<std::size_t>(bytes.size() - i, 3) + 1;
-    for (std::size_t j = 0; j < 4; ++j) {
-      out += j < digits ? kBase64[group >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return out;
-}
-
-std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return {};
-  std::size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
-  std::string out;
-  out.reserve(text.size() / 4 * 3);
-  for (std::size_t i = 0; i < text.size(); i += 4) {
-    const bool last = i + 4 == text.size();
-    const std::size_t digits = last ? 4 - padding : 4;
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 4; ++j) {
-      std::size_t value = 0;
-      if (j < digits) {
-        value = kBase64.find(text[i + j]);
-        if (value == std::string_view::npos) return {};
-      }
-      group = group << 6 | static_cast<std::uint32_t>(value);
-    }
-    // Bits below the last byte are zero, or two texts would mean the same bytes.
-    if (last && padding > 0 && (group & (padding == 1 ? 0xffU : 0xffffU)) != 0) return {};
-    for (std::size_t j = 0; j + 1 < digits; ++j) {
-      out += static_cast<char>(group >> (16 - 8 * j) & 0xff);
-    }
-  }
-  return out;
-}
-
-std::size_t utf8_length(std::string_view text) {
-  auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  std::size_t length = 0;
-  unsigned char low = 0x80, high = 0xbf;  // range of the second byte
-  if (first >= 0xc2 && first <= 0xdf) {
-    length = 2;
-  } else if (first >= 0xe0 && first <= 0xef) {
-    length = 3;
-    if (first == 0xe0) low = 0xa0;   // overlong
-    if (first == 0xed) high = 0x9f;  // surrogates
-  } else if (first >= 0xf0 && first <= 0xf4) {
-    length = 4;
-    if (first == 0xf0) low = 0x90;   // overlong
-    if (first == 0xf4) high = 0x8f;  // beyond U+10FFFF
-  } else {
-    return 0;
-  }
-  if (text.size() < length || byte(1) < low || byte(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  }
-  return length;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
 
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;

@@ -1,4 +1,4 @@
-// The values people type and read: durations, times, counts, bytes. Parsing answers none for what is
+// The values people type and read: durations, times, amounts. Parsing answers none for what is
 // not such a value; the caller knows the option's name and words the error.
 #pragma once
 
@@ -33,15 +33,6 @@ std::optional<std::uint64_t> parse_number(std::string_view text);
 std::optional<double> parse_amount(std::string_view text);
 std::string format_amount(double amount);
 
-// "1 task", "3 tasks".
-std::string counted(std::uint64_t number, std::string_view noun);
-
-std::string base64(std::string_view bytes);
-std::optional<std::string> from_base64(std::string_view text);
-
-// Length of the UTF-8 character at the front of `text`, which is not empty; zero: not UTF-8.
-std::size_t utf8_length(std::string_view text);
-bool is_utf8(std::string_view text);
 // How many columns a terminal needs, one per character.
 std::size_t display_width(std::string_view text);
 

@@ -14,6 +14,7 @@
 #include "cli/demo/result.h"
 #include "cli/demo/show.h"
 #include "tooling/bare_store_baseline.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -141,7 +142,7 @@ class Demo {
           "not finished in time, but no promise was broken: {} open when none had been completed "
           "for a minute or more; try fewer --agents, or a machine with less to do; the files are "
           "in",
-          cli::counted(counted.open, "task")));
+          once::counted(counted.open, "task")));
     if (!session_.json) session_.out.write(what_next(shown_command(setting_.self)));
     return kDone;
   }

@@ -4,6 +4,7 @@
 
 #include "cli/app/json_line.h"
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli::demo {
 namespace {
@@ -44,13 +45,13 @@ std::vector<Row> rows(const Counted& counted, const Setting& setting) {
       {"conflicts", "conflicts refused", number(counted.conflicts), "", "same id, other content"},
       {"kills", "killed with -9", number(counted.agents_killed + counted.publishers_killed),
        number(plain.killed),
-       fmt::format("{}, {}", cli::counted(counted.agents_killed, "agent"),
-                   cli::counted(counted.publishers_killed, "publisher"))},
+       fmt::format("{}, {}", once::counted(counted.agents_killed, "agent"),
+                   once::counted(counted.publishers_killed, "publisher"))},
       {"reruns", "re-runs, each explained", number(counted.all_reruns()), "", reasons_of(counted)},
       {"unexplained", "re-runs and effects unexplained", number(counted.unexplained), "", "",
        counted.unexplained > 0},
       {"effects", "effects in the file", number(counted.effects), number(plain.effects),
-       fmt::format("a line for each of {} per task", cli::counted(kSteps.size(), "step"))},
+       fmt::format("a line for each of {} per task", once::counted(kSteps.size(), "step"))},
       {"effects_again", "effects that happened again", number(counted.effects_again),
        number(plain.effects_again), "killed after the effect, before its record"},
       {"effects_missing", "effects missing", number(counted.effects_missing), "",
@@ -64,7 +65,7 @@ std::vector<Row> rows(const Counted& counted, const Setting& setting) {
        fmt::format("{:.2f} for a run that was done before", price)},
       {"cost_prevented", "duplicates would have cost",
        format_amount(static_cast<double>(stopped) * price), "",
-       fmt::format("{} stopped", cli::counted(stopped, "duplicate"))}};
+       fmt::format("{} stopped", once::counted(stopped, "duplicate"))}};
 }
 
 }  // namespace

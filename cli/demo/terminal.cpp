@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli::demo {
 namespace {

@@ -9,6 +9,7 @@
 #include "cli/app/values.h"
 #include "cli/flow/flow.h"
 #include "cli/flow/name.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -8,12 +8,13 @@
 
 #include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/signals.h"
 #include "cli/app/values.h"
+#include "cli/app/watch_loop.h"
 #include "cli/flow/flow.h"
 #include "cli/flow/graph.h"
 #include "cli/flow/name.h"
 #include "cli/flow/print.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -50,17 +51,15 @@ struct GraphOptions {
 // the last.
 template <class Find, class Look>
 int watch(Session& session, Duration every, Find find, Look look) {
-  Signals signals;  // before the zone has threads
-  auto zone = session.open(Missing::refuse, Stays::longer);
-  if (!zone) return session.fail(zone.error());
+  WatchLoop loop(session, true);
+  auto zone = loop.open();
+  if (!zone) return loop.failed(zone.error());
   const Flows flows = zone->flows();
   for (;;) {
     auto found = find(flows);
     if (!found && !away(found.error())) return session.fail(found.error());
     const std::optional<int> last = found ? look(*found) : std::nullopt;
-    if (!session.out.flush() || last || signals.wait(every) || session.out.reader_left()) {
-      return last.value_or(kDone);
-    }
+    if (last || !loop.next(every)) return last.value_or(kDone);
   }
 }
 

@@ -7,7 +7,8 @@
 #include "cli/app/values.h"
 #include "cli/flow/flow.h"
 #include "cli/queue/queue_definition.h"
-#include "cli/work/working.h"
+#include "cli/work/service.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

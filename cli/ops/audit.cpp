@@ -10,9 +10,10 @@
 #include "cli/app/options.h"
 #include "cli/app/progress.h"
 #include "cli/app/session.h"
-#include "cli/app/signals.h"
 #include "cli/app/values.h"
+#include "cli/app/watch_loop.h"
 #include "cli/flow/print.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -267,10 +268,9 @@ void run_hook(const std::string& command, const std::string& input) {
 int audit(Session& session, const AuditFlags& options) {
   auto request = understand(options);
   if (!request) return session.fail(request.error());
-  std::optional<Signals> signals;
-  if (options.watch) signals.emplace();
-  auto zone = session.open(Missing::refuse, options.watch ? Stays::longer : Stays::briefly);
-  if (!zone) return session.fail(zone.error());
+  WatchLoop loop(session, options.watch.has_value());
+  auto zone = loop.open();
+  if (!zone) return loop.failed(zone.error());
   const Duration every = options.watch ? options.watch->value_or(kWatchEvery) : Duration{};
   int status = kDone;
   std::string known;  // what the hook was told last
@@ -293,8 +293,7 @@ int audit(Session& session, const AuditFlags& options) {
         run_hook(*options.hook, now);
       known = now;
     }
-    if (!options.watch || !session.out.flush() || signals->wait(every) || session.out.reader_left())
-      return status;
+    if (!loop.next(every)) return status;
   }
 }
 

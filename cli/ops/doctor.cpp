@@ -9,6 +9,7 @@
 #include "cli/app/session.h"
 #include "cli/app/values.h"
 #include "cli/ops/fixes.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

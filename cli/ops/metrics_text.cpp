@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -8,9 +8,10 @@
 #include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/signals.h"
 #include "cli/app/values.h"
+#include "cli/app/watch_loop.h"
 #include "cli/queue/queue_definition.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -95,10 +96,9 @@ std::string for_people(const Status& status, const Style& style) {
 }
 
 int status(Session& session, bool watch) {
-  std::optional<Signals> signals;
-  if (watch) signals.emplace();
-  auto zone = session.open(Missing::refuse, watch ? Stays::longer : Stays::briefly);
-  if (!zone) return session.fail(zone.error());
+  WatchLoop loop(session, watch);
+  auto zone = loop.open();
+  if (!zone) return loop.failed(zone.error());
   const bool paint = watch && !session.json && session.out.is_terminal();
   if (paint) session.out.write("\x1b[2J");
   for (bool first = true;; first = false) {
@@ -114,11 +114,7 @@ int status(Session& session, bool watch) {
       if (!first && !paint) session.out.line("");
       session.out.write(paint ? repainted(block) : block);
     }
-    if (!watch) return kDone;
-    if (!session.out.flush() || signals->wait(std::chrono::seconds{1}) ||
-        session.out.reader_left()) {
-      return kDone;
-    }
+    if (!loop.next(std::chrono::seconds{1})) return kDone;
   }
 }
 

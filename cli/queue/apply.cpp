@@ -11,6 +11,7 @@
 #include "cli/app/session.h"
 #include "cli/app/values.h"
 #include "cli/queue/declaration.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

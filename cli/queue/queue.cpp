@@ -7,6 +7,7 @@
 #include "cli/app/session.h"
 #include "cli/app/values.h"
 #include "cli/queue/queue_definition.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -182,6 +183,83 @@ int remove(Session& session, const Named& options) {
   return kDone;
 }
 
+CLI::App* add_named(CLI::App& group, const std::string& name, const std::string& help,
+                    Named& options) {
+  auto* command = add_command(group, name, help);
+  add_needed(*command, "NAME", options.name, "The queue's name");
+  return command;
+}
+
+void add_adding(CLI::App& group, Session& session, const std::shared_ptr<Named>& options) {
+  auto* app = add_named(group, "add", "Make a queue; the same definition again is fine", *options);
+  add_fixed_options(*app, options->queue);
+  add_changeable_options(*app, options->queue);
+  add_flag(*app, "--ledger", options->queue.ledger,
+           "Without a topic: a ledger alone, for once claim");
+  add_example(*app,
+              "Example:\n"
+              "  once queue add billing --topic 'orders.>' --key '{order.id}' --timeout 5m\n"
+              "  once queue add audit --topic '>' --from now\n"
+              "  once queue add webhooks --ledger\n"
+              "  once queue add bills --stream ORDERS --key header:Nats-Msg-Id");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return add(session, *options); };
+  });
+}
+
+void add_setting(CLI::App& group, Session& session, const std::shared_ptr<Named>& options) {
+  auto* app =
+      add_named(group, "set", "Change what is given of a queue; its workers follow", *options);
+  add_changeable_options(*app, options->queue);
+  // Known, to be refused with a reason, and not part of the help.
+  add_fixed_options(*app, options->queue);
+  add_flag(*app, "--ledger", options->queue.ledger, "");
+  for (const char* fixed : {"--topic", "--key", "--from", "--stream", "--ledger"}) {
+    hide_option(*app, fixed);
+  }
+  add_example(*app, "Example:\n  once queue set billing --attempts 10 --backoff 1m,10m");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return set(session, *options); };
+  });
+}
+
+void add_listing(CLI::App& group, Session& session) {
+  auto* app = add_command(group, "list", "List the queues");
+  add_example(*app, "Example:\n  once queue list");
+  when_given(*app, [&session] { session.command = [&session] { return list_queues(session); }; });
+}
+
+void add_showing(CLI::App& group, Session& session, const std::shared_ptr<Named>& options) {
+  auto* app = add_named(group, "show", "Show a queue's definition", *options);
+  add_example(*app, "Example:\n  once queue show billing");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return show(session, options->name); };
+  });
+}
+
+void add_pausing(CLI::App& group, Session& session) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  const auto pausing = [&](const std::string& verb, const std::string& help, bool paused) {
+    auto* app = add_command(group, verb, help);
+    add_words(*app, "NAME", *names, "The queues' names");
+    add_example(*app, fmt::format("Example:\n  once queue {} billing", verb));
+    when_given(*app, [&session, names, paused] {
+      session.command = [&session, names, paused] { return pause(session, *names, paused); };
+    });
+  };
+  pausing("pause", "Claim nothing more of these queues; what runs goes on", true);
+  pausing("resume", "Claim from these queues again", false);
+}
+
+void add_removing(CLI::App& group, Session& session, const std::shared_ptr<Named>& options) {
+  auto* app = add_named(group, "remove", "Remove a queue; its tasks stay in the log", *options);
+  add_flag(*app, "--force", options->force, "Even with tasks that are not settled");
+  add_example(*app, "Example:\n  once queue remove billing --force");
+  when_given(*app, [&session, options] {
+    session.command = [&session, options] { return remove(session, *options); };
+  });
+}
+
 }  // namespace
 
 void add_queue(CLI::App& root, Session& session) {
@@ -189,69 +267,12 @@ void add_queue(CLI::App& root, Session& session) {
   need_command(*app);
   add_example(*app, "Example:\n  once queue add billing --topic 'orders.>'");
   auto options = std::make_shared<Named>();
-  auto named = [&](const std::string& name, const std::string& help) {
-    auto* command = add_command(*app, name, help);
-    add_needed(*command, "NAME", options->name, "The queue's name");
-    return command;
-  };
-
-  auto* adding = named("add", "Make a queue; the same definition again is fine");
-  add_fixed_options(*adding, options->queue);
-  add_changeable_options(*adding, options->queue);
-  add_flag(*adding, "--ledger", options->queue.ledger,
-           "Without a topic: a ledger alone, for once claim");
-  add_example(*adding,
-              "Example:\n"
-              "  once queue add billing --topic 'orders.>' --key '{order.id}' --timeout 5m\n"
-              "  once queue add audit --topic '>' --from now\n"
-              "  once queue add webhooks --ledger\n"
-              "  once queue add bills --stream ORDERS --key header:Nats-Msg-Id");
-  when_given(*adding, [&session, options] {
-    session.command = [&session, options] { return add(session, *options); };
-  });
-
-  auto* setting = named("set", "Change what is given of a queue; its workers follow");
-  add_changeable_options(*setting, options->queue);
-  // Known, to be refused with a reason, and not part of the help.
-  add_fixed_options(*setting, options->queue);
-  add_flag(*setting, "--ledger", options->queue.ledger, "");
-  for (const char* fixed : {"--topic", "--key", "--from", "--stream", "--ledger"}) {
-    hide_option(*setting, fixed);
-  }
-  add_example(*setting, "Example:\n  once queue set billing --attempts 10 --backoff 1m,10m");
-  when_given(*setting, [&session, options] {
-    session.command = [&session, options] { return set(session, *options); };
-  });
-
-  auto* listing = add_command(*app, "list", "List the queues");
-  add_example(*listing, "Example:\n  once queue list");
-  when_given(*listing,
-             [&session] { session.command = [&session] { return list_queues(session); }; });
-
-  auto* showing = named("show", "Show a queue's definition");
-  add_example(*showing, "Example:\n  once queue show billing");
-  when_given(*showing, [&session, options] {
-    session.command = [&session, options] { return show(session, options->name); };
-  });
-
-  auto names = std::make_shared<std::vector<std::string>>();
-  auto pausing = [&](const std::string& verb, const std::string& help, bool paused) {
-    auto* command = add_command(*app, verb, help);
-    add_words(*command, "NAME", *names, "The queues' names");
-    add_example(*command, fmt::format("Example:\n  once queue {} billing", verb));
-    when_given(*command, [&session, names, paused] {
-      session.command = [&session, names, paused] { return pause(session, *names, paused); };
-    });
-  };
-  pausing("pause", "Claim nothing more of these queues; what runs goes on", true);
-  pausing("resume", "Claim from these queues again", false);
-
-  auto* removing = named("remove", "Remove a queue; its tasks stay in the log");
-  add_flag(*removing, "--force", options->force, "Even with tasks that are not settled");
-  add_example(*removing, "Example:\n  once queue remove billing --force");
-  when_given(*removing, [&session, options] {
-    session.command = [&session, options] { return remove(session, *options); };
-  });
+  add_adding(*app, session, options);
+  add_setting(*app, session, options);
+  add_listing(*app, session);
+  add_showing(*app, session, options);
+  add_pausing(*app, session);
+  add_removing(*app, session, options);
   show_commands(*app);
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/app/options.h"
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -18,6 +18,7 @@
 #include "cli/app/session.h"
 #include "cli/app/values.h"
 #include "cli/task/batch_line.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

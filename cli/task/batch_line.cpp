@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/values.h"
-#include "cli/task/claimed.h"
+#include "cli/task/ledger_key.h"
 
 namespace once::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include "cli/app/commands.h"
 #include "cli/app/input.h"
 #include "cli/app/options.h"
-#include "cli/task/claimed.h"
+#include "cli/task/ledger_key.h"
 
 namespace once::cli {
 namespace {

@@ -6,8 +6,9 @@
 #include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/signals.h"
 #include "cli/app/values.h"
+#include "cli/app/watch_loop.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -49,10 +50,9 @@ std::string for_people(const LogEntry& entry, std::size_t width) {
 }
 
 int log(Session& session, const LogOptions& options) {
-  std::optional<Signals> signals;
-  if (options.follow) signals.emplace();
-  auto zone = session.open(Missing::refuse, options.follow ? Stays::longer : Stays::briefly);
-  if (!zone) return session.fail(zone.error());
+  WatchLoop loop(session, options.follow);
+  auto zone = loop.open();
+  if (!zone) return loop.failed(zone.error());
   const std::size_t width = terminal_width(STDOUT_FILENO);
   std::uint64_t after = options.after.value_or(0);
   std::uint64_t left = options.limit.value_or(std::numeric_limits<std::uint64_t>::max());
@@ -61,7 +61,7 @@ int log(Session& session, const LogOptions& options) {
         zone->tasks().log(after, static_cast<std::size_t>(std::min<std::uint64_t>(left, kLogPage)),
                           options.filter.value_or(""));
     if (!entries && options.follow && away(entries.error())) {
-      if (!session.out.flush() || signals->wait(kLogAway) || session.out.reader_left()) break;
+      if (!loop.next(kLogAway)) break;
       continue;
     }
     if (!entries) return session.fail(entries.error());
@@ -72,12 +72,8 @@ int log(Session& session, const LogOptions& options) {
       after = entry.sequence;
       --left;
     }
-    if (entries->empty() && !options.follow) break;
-    if (entries->empty() || options.follow) {
-      if (!session.out.flush()) break;
-    }
-    if (options.follow && signals->wait(entries->empty() ? kPause : Duration{0})) break;
-    if (session.out.closed() || (options.follow && session.out.reader_left())) break;
+    if (!options.follow && (entries->empty() || session.out.closed())) break;
+    if (options.follow && !loop.next(entries->empty() ? kPause : Duration{0})) break;
   }
   return kDone;
 }

@@ -14,6 +14,7 @@
 #include "cli/app/values.h"
 #include "cli/flow/flow.h"
 #include "cli/queue/queue_definition.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "cli/task/task_list.h"
+#include "cli/task/list.h"
 
 namespace once::cli {
 

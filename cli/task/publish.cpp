@@ -13,7 +13,8 @@
 #include "cli/app/session.h"
 #include "cli/app/values.h"
 #include "cli/task/batch.h"
-#include "cli/task/waiting.h"
+#include "cli/task/wait.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -34,20 +35,13 @@ struct PublishOptions {
 
 // A random UUID (version 4).
 Result<std::string> random_id() {
-  std::array<unsigned char, 16> bytes{};
+  std::array<std::uint8_t, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     return Error{.code = Code::failed,
                  .message = fmt::format("no random id to be had: {}; nothing was published",
                                         std::strerror(errno))};
   }
-  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);
-  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
-  std::string id;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) id += '-';
-    id += fmt::format("{:02x}", bytes[i]);
-  }
-  return id;
+  return uuid_from(bytes);
 }
 
 Result<Body> body_of(const PublishOptions& options) {

@@ -1,7 +1,7 @@
 // once renew QUEUE KEY --token T [--lease D]
 #include "cli/app/commands.h"
 #include "cli/app/options.h"
-#include "cli/task/claimed.h"
+#include "cli/task/ledger_key.h"
 
 namespace once::cli {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "cli/app/json_line.h"
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

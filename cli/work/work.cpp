@@ -11,7 +11,8 @@
 #include "cli/app/values.h"
 #include "cli/queue/queue_definition.h"
 #include "cli/work/program_voice.h"
-#include "cli/work/working.h"
+#include "cli/work/service.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {
@@ -63,49 +64,106 @@ void hint_at_policy(const Session& session, const Zone& zone, const WorkOptions&
   }
 }
 
-int work(Session& session, const WorkOptions& options) {
+// Checks the options. Returns the queue that they name or describe.
+Result<Queue> queue_to_work(const Session& session, const WorkOptions& options) {
+  const auto refused = [](std::string message) {
+    return Error{.code = Code::invalid_input, .message = std::move(message)};
+  };
   if (session.program.empty()) {
-    return session.usage(
+    return refused(
         "work needs `--` and the program to run: once work QUEUE [options] -- CMD ARGS...");
   }
   auto given = options.definition.any_fixed();
   if (!given) given = options.definition.any_changeable();
   if (given && !options.definition.delivers()) {
-    return session.usage(fmt::format(
+    return refused(fmt::format(
         "{0} describes a queue that work makes: give --topic or --stream too, or leave it out; "
         "nothing was claimed. For a queue that exists: once queue set {1} {0} VALUE",
         *given, options.queue));
   }
   if (options.probe && options.probe->empty()) {
-    return session.usage("--probe takes a command for /bin/sh; it is empty");
+    return refused("--probe takes a command for /bin/sh; it is empty");
   }
   auto queue = queue_from(options.queue, options.definition);
-  if (!queue) return session.fail(queue.error());
-  if (options.log_dir && options.log_dir->empty()) {
-    return session.usage("--log-dir takes a folder; it is empty");
+  if (queue && options.log_dir && options.log_dir->empty()) {
+    return refused("--log-dir takes a folder; it is empty");
   }
+  return queue;
+}
+
+Program program_of(const Session& session, const WorkOptions& options, ProgramVoices& voices) {
+  std::error_code error;
+  return {.command = session.program,
+          .probe = options.probe.value_or(""),
+          .grace = options.grace.value_or(Program{}.grace),
+          .supervisor = std::filesystem::read_symlink("/proc/self/exe", error).string(),
+          .store = session.absolute_url(),
+          .listener = [&voices](const ProgramRun& run) { return voices.listen(run); },
+          .adopts_orphans = true};
+}
+
+WorkerOptions worker_options_of(const Session& session, const WorkOptions& options,
+                                const std::unique_ptr<MetricsPort>& port) {
+  return {.concurrency = static_cast<int>(options.concurrency.value_or(1)),
+          .name = options.worker.value_or(""),
+          .on_store = tell_store(session, port),
+          .on_fenced = [&session](std::string_view id) {
+            session.hint(
+                fmt::format("task {} was taken over or settled by another while this worker did "
+                            "not renew its lease; what happened here is not recorded",
+                            id));
+          }};
+}
+
+// Opens the zone. If the options describe the queue, also adds the queue.
+Result<Zone> open_zone_of(Session& session, const WorkOptions& options, const Queue& queue,
+                          Patience& patience) {
+  const bool adds = options.definition.delivers();
+  const Missing missing = !adds                 ? Missing::refuse
+                          : options.until_empty ? Missing::create_file
+                                                : Missing::create_file_or_await;
+  auto zone = patience.find([&] { return session.open(missing, Stays::longer); });
+  if (!zone || !adds) return zone;
+  // A stream of others (--stream) may be missing.
+  auto added = patience.find([&] { return add_queue(*zone, queue, options.definition.from); });
+  if (!added) return added.error();
+  if (!added->existed) {
+    session.hint(fmt::format("queue {} takes {}: {} found in {}", options.queue, added->queue.topic,
+                             counted(added->found, "task"), source_text(added->queue)));
+  }
+  return zone;
+}
+
+// Runs tasks until a signal ends the worker, or until the queue is empty. Returns the exit status.
+int run(Session& session, const WorkOptions& options, const Zone& zone, Worker& worker,
+        Signals& signals, MetricsPort* port) {
+  Stopper stopper(session, signals, "draining: running tasks finish; a second signal ends them",
+                  [&] {
+                    session.hint("ending the running programs now; their tasks are given back");
+                    worker.interrupt();
+                  });
+  std::optional<MetricsPort::Watch> watch;
+  if (port != nullptr) {
+    const auto definition = existing_queue(zone, options.queue);
+    watch.emplace(*port, MetricsPort::Subject{.zone = zone,
+                                              .metrics = [&] { return worker.metrics(); },
+                                              .lease = definition ? definition->lease : Duration{},
+                                              .ending = stopper.drain()});
+  }
+  auto done =
+      options.until_empty ? worker.run_until_empty(stopper.drain()) : worker.run(stopper.drain());
+  if (!done) return session.fail(done.error());
+  return options.until_empty ? end_of_queue(session, worker.metrics(), options.queue) : kDone;
+}
+
+int work(Session& session, const WorkOptions& options) {
+  const auto queue = queue_to_work(session, options);
+  if (!queue) return session.fail(queue.error());
   auto voices = ProgramVoices::open(session, options.log_dir.value_or(""));
   if (!voices) return session.fail(voices.error());
-  std::error_code error;
-  const Program program{
-      .command = session.program,
-      .probe = options.probe.value_or(""),
-      .grace = options.grace.value_or(Program{}.grace),
-      .supervisor = std::filesystem::read_symlink("/proc/self/exe", error).string(),
-      .store = session.absolute_url(),
-      .listener = [&](const ProgramRun& run) { return (*voices)->listen(run); },
-      .adopts_orphans = true};
-  std::unique_ptr<MetricsPort> port;  // none: not asked for
-  const WorkerOptions worker_options{
-      .concurrency = static_cast<int>(options.concurrency.value_or(1)),
-      .name = options.worker.value_or(""),
-      .on_store = tell_store(session, port),
-      .on_fenced = [&session](std::string_view id) {
-        session.hint(
-            fmt::format("task {} was taken over or settled by another while this worker did "
-                        "not renew its lease; what happened here is not recorded",
-                        id));
-      }};
+  const Program program = program_of(session, options, **voices);
+  std::unique_ptr<MetricsPort> port;  // null if it is not asked for
+  const WorkerOptions worker_options = worker_options_of(session, options, port);
   if (auto sound = rehearse(*queue, program, worker_options); !sound) {
     return session.fail(sound.error());
   }
@@ -114,24 +172,10 @@ int work(Session& session, const WorkOptions& options) {
   auto opened = open_port(session, options.metrics);
   if (!opened) return session.fail(opened.error());
   port = std::move(*opened);
-  const bool adds = options.definition.delivers();
   Patience patience(session, signals,
                     options.until_empty ? Patience::For::until_empty : Patience::For::service);
-  const Missing missing = !adds                 ? Missing::refuse
-                          : options.until_empty ? Missing::create_file
-                                                : Missing::create_file_or_await;
-  auto zone = patience.find([&] { return session.open(missing, Stays::longer); });
+  auto zone = open_zone_of(session, options, *queue, patience);
   if (!zone) return patience.ended(zone.error());
-  if (adds) {
-    // A stream of others (--stream) may be missing.
-    auto added = patience.find([&] { return add_queue(*zone, *queue, options.definition.from); });
-    if (!added) return patience.ended(added.error());
-    if (!added->existed) {
-      session.hint(fmt::format("queue {} takes {}: {} found in {}", options.queue,
-                               added->queue.topic, counted(added->found, "task"),
-                               source_text(added->queue)));
-    }
-  }
   auto worker =
       patience([&] { return program_worker(*zone, options.queue, program, worker_options); });
   if (!worker) return patience.ended(worker.error());
@@ -139,24 +183,7 @@ int work(Session& session, const WorkOptions& options) {
       fmt::format("working on queue {}, {} at a time", options.queue,
                   counted(static_cast<std::uint64_t>(worker_options.concurrency), "task")));
   hint_at_policy(session, *zone, options);
-
-  Stopper stopper(session, signals, "draining: running tasks finish; a second signal ends them",
-                  [&] {
-                    session.hint("ending the running programs now; their tasks are given back");
-                    worker->interrupt();
-                  });
-  std::optional<MetricsPort::Watch> watch;
-  if (port) {
-    const auto definition = existing_queue(*zone, options.queue);
-    watch.emplace(*port, MetricsPort::Subject{.zone = *zone,
-                                              .metrics = [&] { return worker->metrics(); },
-                                              .lease = definition ? definition->lease : Duration{},
-                                              .ending = stopper.drain()});
-  }
-  auto done =
-      options.until_empty ? worker->run_until_empty(stopper.drain()) : worker->run(stopper.drain());
-  if (!done) return session.fail(done.error());
-  return options.until_empty ? end_of_queue(session, worker->metrics(), options.queue) : kDone;
+  return run(session, options, *zone, *worker, signals, port.get());
 }
 
 }  // namespace

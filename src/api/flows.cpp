@@ -4,13 +4,14 @@
 
 #include "api/access.h"
 #include "api/flows_state.h"
+#include "core/words.h"
 #include "flow/runner.h"
 #include "work/task_row.h"
 
 namespace once::inline v1 {
 namespace {
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+using core::quoted;
 
 Error not_added(const core::FlowDefinition& definition, const std::string& why) {
   return {.code = Code::invalid_input,

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/names.h"
+#include "core/utf8.h"
 #include "flow/definition/definition.h"
 #include "json/json_string.h"
 #include "json/object_text.h"

@@ -3,9 +3,9 @@
 
 #include "codec/digest.h"
 #include "codec/stored_body.h"
+#include "core/utf8.h"
 #include "json/dot_path.h"
 #include "json/json.h"
-#include "json/utf8.h"
 #include "once/json.h"
 #include "once/task.h"
 
@@ -63,14 +63,14 @@ Result<std::string> Body::at(std::string_view dot_path) const {
   if (!json_) {
     return Error{.code = Code::invalid_input,
                  .message = "the body is bytes, not JSON: there is nothing at " +
-                            encoding::excerpt(dot_path, 100)};
+                            core::excerpt(dot_path, 100)};
   }
   const auto root = encoding::parse_json(text());
   if (!root) return root.error();
   const encoding::Json* found = encoding::at(*root, dot_path);
   if (found == nullptr) {
     return Error{.code = Code::not_found,
-                 .message = "the body has nothing at " + encoding::excerpt(dot_path, 100)};
+                 .message = "the body has nothing at " + core::excerpt(dot_path, 100)};
   }
   if (found->kind() == encoding::Json::Kind::string) return found->string();
   return encoding::canonical(*found);

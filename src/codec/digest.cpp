@@ -37,12 +37,6 @@ EVP_MD_CTX* fresh_context() {
   return context.get();
 }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
 }  // namespace
 
 core::Digest sha256(std::string_view bytes) {
@@ -55,31 +49,13 @@ core::Digest sha256(std::string_view bytes) {
   return digest;
 }
 
-std::string hex(const core::Digest& digest) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string out;
-  out.reserve(2 * digest.bytes.size());
-  for (const std::uint8_t byte : digest.bytes) {
-    out += kHex[byte >> 4];
-    out += kHex[byte & 15];
-  }
-  return out;
-}
-
 std::string text(const core::Digest& digest) { return std::string(kPrefix) + hex(digest); }
 
 std::optional<core::Digest> digest_from(std::string_view text) {
   core::Digest digest;
   if (!text.starts_with(kPrefix)) return std::nullopt;
   text.remove_prefix(kPrefix.size());
-  if (text.size() != 2 * digest.bytes.size()) return std::nullopt;
-  for (std::size_t i = 0; i < digest.bytes.size(); ++i) {
-    const int high = hex_value(text[2 * i]);
-    const int low = hex_value(text[2 * i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    digest.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
-  }
-  return digest;
+  return read_hex(text, digest) ? std::optional(digest) : std::nullopt;
 }
 
 Result<core::Digest> content_digest(std::string_view topic, const Body& body) {

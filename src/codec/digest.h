@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/hex.h"
 #include "core/types.h"
 #include "once/task.h"
 
 namespace once::encoding {
 
 core::Digest sha256(std::string_view bytes);
-std::string hex(const core::Digest& digest);                     // 64 lower-case digits
 std::string text(const core::Digest& digest);                    // "sha256:" and hex
 std::optional<core::Digest> digest_from(std::string_view text);  // the inverse of text()
 

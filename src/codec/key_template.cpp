@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "core/names.h"
+#include "core/utf8.h"
 #include "json/dot_path.h"
 #include "json/json.h"
-#include "json/utf8.h"
 
 namespace once::encoding {
 namespace {
@@ -22,8 +22,9 @@ constexpr std::string_view kHeader = "header:";
 constexpr std::size_t kShown = 100;
 
 Error refused(std::string_view text, std::string_view why) {
-  return Error{.code = Code::invalid_input,
-               .message = "key template \"" + excerpt(text, kShown) + "\": " + std::string(why)};
+  return Error{
+      .code = Code::invalid_input,
+      .message = "key template \"" + core::excerpt(text, kShown) + "\": " + std::string(why)};
 }
 
 bool is_alphanumeric(char c) {
@@ -66,7 +67,7 @@ std::string without_backslashes(std::string_view text) {
 // What is wrong with the text before its structure is looked at.
 std::optional<std::string> unreadable(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_sequence(text, i);
+    const std::size_t length = core::utf8_sequence(text, i);
     if (length == 0) return "it is not valid UTF-8";
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x20 || byte == 0x7F) return "it contains a control character";
@@ -99,7 +100,7 @@ Result<KeyTemplate> KeyTemplate::parse(std::string_view text, KeyWords words, Ke
   if (!braces) {
     return refused(text, "it has no value in braces, so " + result.words_.all +
                              " would have the same key; for the value at a path write {" +
-                             excerpt(text, kShown) + "}");
+                             core::excerpt(text, kShown) + "}");
   }
 
   std::string literal;
@@ -148,13 +149,13 @@ Result<KeyTemplate::Part> KeyTemplate::value_part(std::string_view text) const {
                     ? "{} names nothing; write {path}"
                     : "{} names nothing; write {path}, {$topic}, {$id} or {header:NAME}");
   if (words_.paths_only && (text.front() == '$' || text.starts_with(kHeader)))
-    return fail("{" + excerpt(text, kShown) + "} is no path into " + words_.source +
+    return fail("{" + core::excerpt(text, kShown) + "} is no path into " + words_.source +
                 ", and there is no topic, id or header" +
                 (text.front() == '$' ? "; a member of that name is written {\\$...}" : ""));
   if (text == "$topic") return Part{Part::Kind::topic, {}};
   if (text == "$id") return Part{Part::Kind::id, {}};
   if (text.front() == '$') {
-    return fail("{" + excerpt(text, kShown) +
+    return fail("{" + core::excerpt(text, kShown) +
                 "} is not known; write {$topic}, {$id}, or {\\$...} for a member of that name");
   }
   if (text.starts_with(kHeader)) {
@@ -206,8 +207,8 @@ std::string KeyTemplate::where(const Part& part) const {
     case Part::Kind::literal: break;
     case Part::Kind::topic: return "the topic";
     case Part::Kind::id: return "the id";
-    case Part::Kind::header: return "the header " + excerpt(part.text, kShown);
-    case Part::Kind::path: return excerpt(part.text, kShown) + " in " + words_.source;
+    case Part::Kind::header: return "the header " + core::excerpt(part.text, kShown);
+    case Part::Kind::path: return core::excerpt(part.text, kShown) + " in " + words_.source;
   }
   return {};
 }
@@ -272,7 +273,7 @@ Result<void> KeyTemplate::append_value(const Part& part, std::string_view id,
     case Part::Kind::header: {
       const auto header = headers.find(part.text);
       if (header == headers.end())
-        return no_key("the task has no header " + excerpt(part.text, kShown));
+        return no_key("the task has no header " + core::excerpt(part.text, kShown));
       append_string(header->second, key);
       break;
     }
@@ -295,8 +296,9 @@ Result<void> KeyTemplate::check_plain(std::size_t part, std::string_view value) 
   if ((std::string(value) + separator).find(separator) == value.size()) return {};
   return Error{.code = Code::invalid_input,
                .message = "no key: the value at " + where(parts_[part]) + " runs into \"" +
-                          excerpt(separator, kShown) + "\", which separates it from the next in " +
-                          words_.key + "; other values would silently give the same key"};
+                          core::excerpt(separator, kShown) +
+                          "\", which separates it from the next in " + words_.key +
+                          "; other values would silently give the same key"};
 }
 
 Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic, const Body& body,
@@ -310,7 +312,7 @@ Result<std::string> KeyTemplate::key(std::string_view id, std::string_view topic
       if (!body.is_json()) {
         return Error{.code = Code::invalid_input,
                      .message = "no key: " + words_.source + " is bytes, and " + words_.key +
-                                " needs " + excerpt(part.text, kShown) + " of JSON"};
+                                " needs " + core::excerpt(part.text, kShown) + " of JSON"};
       }
       auto parsed = parse_json(body.text());
       if (!parsed) return parsed.error();

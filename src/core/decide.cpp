@@ -90,6 +90,8 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
+
 namespace once::core {
 namespace {
 
@@ -98,19 +100,8 @@ constexpr Duration kLongestWait = std::chrono::hours{24 * 365 * 10};
 
 // At most `most` bytes, never cut inside a character.
 std::string bounded(std::string text, std::size_t most = kErrorKept) {
-  if (text.size() <= most) return text;
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  text.resize(end);
+  text.resize(first_bytes(text, most).size());
   return text;
-}
-
-// The last bytes, at most `most`, never from inside a character.
-std::string end_of(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  std::size_t begin = text.size() - most;
-  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) ++begin;
-  return text.substr(begin);
 }
 
 Decision just(Verdict verdict) { return {.verdict = verdict}; }
@@ -714,7 +705,7 @@ class Rules {
     attempt.ended_at = now_.wall;
     attempt.error = bounded(error);
     if (!attempt.error.empty()) next.error = attempt.error;
-    attempt.log = end_of(log, kLogKept);
+    attempt.log = last_bytes(log, kLogKept);
     drop_old_logs(next);
     if (without_verdict(ending)) next.in_doubt = true;
   }

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/record.h"
+#include "core/utf8.h"
 
 namespace once::core {
 namespace {
@@ -17,16 +18,14 @@ Error invalid(std::string message) {
 
 // Shown in messages: short, printable, and UTF-8 whatever the text is.
 std::string shown(std::string_view text) {
-  std::size_t end = std::min<std::size_t>(text.size(), 60);
-  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-    --end;
-  const bool plain = !valid_utf8(text.substr(0, end));
+  const std::string_view part = first_bytes(text, 60);
+  const bool plain = !valid_utf8(part);
   std::string out = "'";
-  for (const char c : text.substr(0, end)) {
+  for (const char c : part) {
     const auto u = static_cast<unsigned char>(c);
     out += is_control(u) || (plain && u >= 0x80) ? '?' : c;
   }
-  out += end < text.size() ? "...'" : "'";
+  out += part.size() < text.size() ? "...'" : "'";
   return out;
 }
 
@@ -80,38 +79,6 @@ Result<void> check_text(std::string_view text, const std::string& what) {
 }
 
 }  // namespace
-
-bool valid_utf8(std::string_view text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-    const unsigned char lead = byte(i);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    std::size_t more = 0;
-    std::uint32_t point = 0;
-    std::uint32_t least = 0;
-    if ((lead & 0xE0U) == 0xC0U) {
-      more = 1, point = lead & 0x1FU, least = 0x80;
-    } else if ((lead & 0xF0U) == 0xE0U) {
-      more = 2, point = lead & 0x0FU, least = 0x800;
-    } else if ((lead & 0xF8U) == 0xF0U) {
-      more = 3, point = lead & 0x07U, least = 0x10000;
-    } else {
-      return false;
-    }
-    if (text.size() - i <= more) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      if ((byte(i + k) & 0xC0U) != 0x80U) return false;
-      point = (point << 6U) | (byte(i + k) & 0x3FU);
-    }
-    if (point < least || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) return false;
-    i += more + 1;
-  }
-  return true;
-}
 
 Result<void> check_id(std::string_view id) {
   if (id.empty()) return invalid("an id may not be empty");

@@ -45,6 +45,5 @@ bool own_queue(std::string_view name);
 
 // Topics of Once's own are matched only by filters of its own: no queue of anybody's runs them.
 bool matches(std::string_view filter, std::string_view topic);
-bool valid_utf8(std::string_view text);
 
 }  // namespace once::core

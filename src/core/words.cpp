@@ -28,6 +28,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
 std::string counted(std::uint64_t number, std::string_view noun) {
   return std::to_string(number) + ' ' + std::string(noun) + (number == 1 ? "" : "s");
 }

@@ -1,4 +1,4 @@
-// Counts, sizes and lengths of time as people read them, and what they may have meant.
+// Names, counts, sizes and durations as people read them, and the word that they probably meant.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@
 
 namespace once::core {
 
+std::string quoted(std::string_view text);                         // "'text'"
 std::string counted(std::uint64_t number, std::string_view noun);  // "1 task", "3 tasks"
 std::string size_text(std::uint64_t bytes);                        // "12 KB", "3.4 GB"
 std::string time_text(Duration time);  // "80 ms", "12 s", "5 min", "7 h", "3 days"
 
-// The candidate that looks most like the word; none: none looks like it.
+// The candidate that is most similar to the word. Returns nullopt if no candidate is similar.
 std::optional<std::string_view> nearest(std::string_view word,
                                         std::span<const std::string_view> candidates);
 

@@ -27,13 +27,13 @@
 #include <memory>
 
 #include "core/record.h"
+#include "core/utf8.h"
 #include "exec/exit_status.h"
 #include "exec/head.h"
 #include "exec/program_environment.h"
 #include "exec/step_server.h"
 #include "exec/stray_processes.h"
 #include "exec/supervisor_process.h"
-#include "json/utf8.h"
 #include "store/file_descriptor.h"
 
 namespace once::engine {
@@ -118,10 +118,7 @@ class Tail {
   std::string text(std::size_t limit) const {
     std::string_view raw = text_;
     while (!raw.empty() && (raw.back() == '\n' || raw.back() == '\r')) raw.remove_suffix(1);
-    const std::string readable = encoding::readable(raw);
-    auto begin = readable.size() - std::min(readable.size(), limit);
-    while (begin < readable.size() && encoding::utf8_sequence(readable, begin) == 0) ++begin;
-    return readable.substr(begin);
+    return std::string(core::last_bytes(core::readable(raw), limit));
   }
 
  private:

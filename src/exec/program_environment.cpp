@@ -16,6 +16,7 @@
 
 #include "codec/digest.h"
 #include "core/names.h"
+#include "core/utf8.h"
 #include "exec/stray_processes.h"
 #include "json/base64.h"
 #include "json/json.h"

@@ -11,7 +11,7 @@
 
 #include "core/names.h"
 #include "core/record.h"
-#include "json/utf8.h"
+#include "core/utf8.h"
 
 namespace once::engine {
 
@@ -137,7 +137,7 @@ class StepServer::Conversation {
 
   Message hold(const Message& message) {
     if (server_.stopping_) return program_ended();
-    std::string why = encoding::excerpt(message.bytes, core::kErrorKept);
+    std::string why = core::excerpt(message.bytes, core::kErrorKept);
     if (!core::valid_utf8(why)) why = "its probe did not answer";
     return say(Kind::over, steps_.hold(name_, std::move(why)).message);
   }

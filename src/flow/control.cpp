@@ -4,18 +4,19 @@
 
 #include "codec/digest.h"
 #include "core/names.h"
+#include "core/utf8.h"
 #include "core/words.h"
 #include "flow/definition/event.h"
 #include "flow/definition/input.h"
 #include "flow/find_run.h"
 #include "json/kept_json.h"
 #include "json/object_text.h"
-#include "json/utf8.h"
 #include "work/task_row.h"
 
 namespace once::engine {
 namespace {
 
+using core::quoted;
 using EventKind = core::FlowEvent::Kind;
 
 constexpr std::size_t kMostSignal = 64 << 10;  // it is kept with the run's facts
@@ -23,12 +24,10 @@ constexpr std::size_t kMostSignal = 64 << 10;  // it is kept with the run's fact
 constexpr const char* kByHeader = "Once-By";
 constexpr const char* kWhy = "Once-Why";
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 // "ann@host: why"
 std::string said_by(const By& by) {
   const std::string said = by.why.empty() ? by.who : by.who + ": " + by.why;
-  return encoding::excerpt(said, core::kErrorKept);
+  return core::excerpt(said, core::kErrorKept);
 }
 
 constexpr std::string_view kRejected = "rejected by ";
@@ -354,7 +353,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
     encoding::ObjectText value;
     value.boolean("approved", true);
     value.string("by", by.who);
-    value.string("why", encoding::excerpt(by.why, core::kErrorKept));
+    value.string("why", core::excerpt(by.why, core::kErrorKept));
     event.value = std::move(value).take();
   } else {
     event.error = rejection(by);

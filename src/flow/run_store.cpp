@@ -10,7 +10,6 @@
 #include "flow/definition/state.h"
 #include "json/object_reader.h"
 #include "json/object_text.h"
-#include "json/utf8.h"
 
 namespace once::engine {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/hex.h"
 #include "json/json_parser.h"
 #include "json/json_path.h"
 
@@ -142,7 +143,6 @@ std::string canonical(const Json& value) {
 }
 
 void append_canonical_string(std::string_view utf8, std::string& out) {
-  constexpr char kHex[] = "0123456789abcdef";
   out += '"';
   std::size_t copied = 0;
   for (std::size_t at = 0; at < utf8.size(); ++at) {
@@ -161,8 +161,8 @@ void append_canonical_string(std::string_view utf8, std::string& out) {
       case '\t': out += 't'; break;
       default:
         out += "u00";
-        out += kHex[c >> 4];
-        out += kHex[c & 15];
+        out += core::kHexDigits[c >> 4];
+        out += core::kHexDigits[c & 15];
     }
   }
   out.append(utf8, copied, utf8.size() - copied);

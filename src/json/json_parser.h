@@ -16,9 +16,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/utf8.h"
 #include "json/json.h"
 #include "json/json_number.h"
-#include "json/utf8.h"
 
 namespace once::encoding {
 
@@ -206,10 +206,10 @@ class JsonParser {
           sink_.number(token);
           return true;
         }
-        return fail_at(begin, "the integer " + excerpt(token.literal, 40) +
+        return fail_at(begin, "the integer " + core::excerpt(token.literal, 40) +
                                   " cannot be held exactly by a double; send it as a string");
       case NumberFault::overflow:
-        return fail_at(begin, "the number " + excerpt(token.literal, 40) +
+        return fail_at(begin, "the number " + core::excerpt(token.literal, 40) +
                                   " is beyond a double; send it as a string");
     }
     return false;
@@ -254,7 +254,7 @@ class JsonParser {
       } else if (c < 0x20) {
         return fail("a control character in a string must be escaped");
       } else {
-        const std::size_t length = utf8_sequence(text_, at_);
+        const std::size_t length = core::utf8_sequence(text_, at_);
         if (length == 0) return fail("the text is not valid UTF-8");
         at_ += length;
       }
@@ -302,7 +302,7 @@ class JsonParser {
       if (low < 0xDC00 || low > 0xDFFF) return fail_at(begin, kLoneSurrogate);
       unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
     }
-    append_utf8(unit, scratch_);
+    core::append_utf8(unit, scratch_);
     return true;
   }
 

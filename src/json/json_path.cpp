@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/utf8.h"
+
 namespace once::encoding {
 namespace {
 
@@ -82,9 +84,7 @@ class PathFinder {
 
 std::string shortened(const std::string& path) {
   if (path.size() <= kPathShown) return path;
-  std::size_t tail = path.size() - kPathShown / 2;
-  while ((static_cast<unsigned char>(path[tail]) & 0xC0) == 0x80) ++tail;
-  return excerpt(path, kPathShown / 2) + path.substr(tail);
+  return core::excerpt(path, kPathShown / 2) + std::string(core::last_bytes(path, kPathShown / 2));
 }
 
 }  // namespace
@@ -115,9 +115,8 @@ Error refusal(std::string_view text, const JsonFailure& failure) {
   const std::string_view before = text.substr(0, failure.offset);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::string_view in_line = before.substr(before.rfind('\n') + 1);  // npos + 1 is 0
-  const auto column = 1 + std::count_if(in_line.begin(), in_line.end(), [](char c) {
-                        return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-                      });
+  const auto column = 1 + std::count_if(in_line.begin(), in_line.end(),
+                                        [](char c) { return !core::continues_character(c); });
   return Error{.code = Code::invalid_input,
                .message = "JSON refused at " + std::to_string(line) + ":" + std::to_string(column) +
                           " (byte " + std::to_string(failure.offset) + ", " +

@@ -6,18 +6,16 @@
 #include <random>
 #include <string>
 
+#include "core/hex.h"
+
 namespace once::store {
 
 // Random bytes as a version 4 UUID.
 inline std::string uuid_from(std::array<std::uint8_t, 16> bytes) {
   bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0fU) | 0x40U);
   bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3fU) | 0x80U);
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += "0123456789abcdef"[bytes[i] >> 4];
-    text += "0123456789abcdef"[bytes[i] & 0xf];
-  }
+  std::string text = core::hex(bytes);
+  for (const std::size_t at : {8U, 13U, 18U, 23U}) text.insert(at, 1, '-');
   return text;
 }
 

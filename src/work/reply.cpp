@@ -3,16 +3,16 @@
 #include <algorithm>
 
 #include "codec/digest.h"
+#include "core/utf8.h"
 #include "flow/definition/event.h"
 #include "flow/rules/facts.h"
-#include "json/utf8.h"
 
 namespace once::engine {
 namespace {
 
 void fails(core::FlowEvent& event, std::string_view why) {
   event.outcome = core::StepOutcome::failed;
-  event.error = encoding::readable(why);
+  event.error = core::readable(why);
 }
 
 void completes(core::FlowEvent& event, const Body& output, const core::Record& record,
@@ -37,7 +37,7 @@ void say(core::FlowEvent& event, const core::Record& record, const store::Addres
       return fails(event, record.reason + ", which is not completed");
     case State::cancelled:
       event.outcome = core::StepOutcome::cancelled;
-      event.error = encoding::readable(record.reason);
+      event.error = core::readable(record.reason);
       return;
     default: {
       const std::string error = core::last_error(record);

@@ -1,10 +1,13 @@
 #include "work/running_steps.h"
 
 #include "core/names.h"
-#include "json/utf8.h"
+#include "core/utf8.h"
+#include "core/words.h"
 
 namespace once::engine {
 namespace {
+
+using core::quoted;
 
 constexpr Duration kStepRetryDelay{100};                // between two tries
 constexpr Duration kGiveUp = std::chrono::seconds{10};  // of recording, when it is time to end
@@ -16,8 +19,6 @@ Steps::Begun refused(Error error) {
 Error invalid(std::string message) {
   return {.code = Code::invalid_input, .message = std::move(message)};
 }
-
-std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
 Error over(const Written& written, const core::Nonce& mine) {
   const core::Record* const record = written.stored ? &written.stored->record : nullptr;
@@ -93,11 +94,10 @@ Result<void> RunningSteps::end(std::string_view name, Body result, std::uint64_t
 }
 
 Result<void> RunningSteps::fail(std::string_view name, std::string_view why) {
-  return settle(
-      core::StepFail{.nonce = running_.nonce,
-                     .name = std::string(name),
-                     .error = encoding::excerpt(encoding::readable(why), core::kOldErrorKept)},
-      name);
+  return settle(core::StepFail{.nonce = running_.nonce,
+                               .name = std::string(name),
+                               .error = core::excerpt(core::readable(why), core::kOldErrorKept)},
+                name);
 }
 
 Error RunningSteps::hold(std::string_view name, std::string why) {

@@ -30,7 +30,7 @@ constexpr Duration kGiveUpAfter = std::chrono::seconds{10};  // of recording, wh
 std::string idempotency_key(const TaskAttempt& assignment, std::string_view step) {
   if (step.empty() && !assignment.run.empty())
     return std::string(assignment.run) + "." + std::string(assignment.step);
-  return encoding::hex(encoding::sha256(
+  return core::hex(encoding::sha256(
       "[" + encoding::json_string(assignment.zone) + "," + encoding::json_string(assignment.queue) +
       "," + encoding::json_string(assignment.key) + "," + encoding::json_string(step) + "]"));
 }

@@ -182,8 +182,8 @@ class Terminal(OnceTest):
         return max(len(line) for line in text.splitlines())
 
     def test_tables_fit_and_ids_are_cut_last(self):
-        for arguments in [["list"], ["dead", "list"], ["status"], ["queue", "list"]]:
-            for columns in [100, 120]:
+        for arguments in [["list"], ["dead", "list"], ["status"], ["queue", "list"], ["audit"]]:
+            for columns in [60, 80, 100, 120]:
                 with self.subTest(arguments=arguments, columns=columns):
                     self.assertLessEqual(self.widest(self.terminal(*arguments, columns=columns)), columns)
         shown = self.terminal("list", columns=100)
@@ -194,6 +194,52 @@ class Terminal(OnceTest):
         piped = self.ok("list").out
         self.assertIn("e" * 900, piped)
         self.assertNotIn("…", piped)
+
+    def a_task_in_every_state(self):
+        self.ok("queue", "add", "states", "--topic", "s.>", "--key", "{k}", "--in-doubt", "hold", "--backoff", "1h")
+        tasks = [("done", 1), ("again", 1), ("dead", 2), ("doubt", 3), ("retry", 4), ("gone", 5), ("run", 6), ("wait", 7)]
+        for task, key in tasks:
+            self.ok("publish", "s.created", json.dumps({"k": key}), "--id", task)
+        self.ok("publish", "s.created", '{"k":8}', "--id", "later", "--delay", "1h")
+        self.ok("cancel", "gone")
+        program = self.script("program", """case $ONCE_ID in
+          dead) exit 65;; doubt) exit 74;; retry) exit 1;; run|wait) exec sleep 1000;; esac
+        """)
+        self.start("work", "states", "-q", "--", program)
+        names = ["scheduled", "waiting", "running", "retrying", "in_doubt", "completed", "dead", "cancelled", "duplicate"]
+
+        def all_there():
+            (states,) = [each for each in self.ok("status", "--json").lines if each.get("queue") == "states"]
+            return [states[name] for name in names] == [1] * len(names)
+
+        self.until(all_there, "a task in every state")
+        return [name.replace("_", " ") for name in names]
+
+    def test_tables_with_every_column_fit_and_no_number_is_cut(self):
+        states = self.a_task_in_every_state()
+        self.ok("flow", "add", "-", stdin='{"name":"invoice-and-shipment","steps":[{"id":"s","sleep":"1h"}]}')
+        self.ok("flow", "start", "invoice-and-shipment", "1")
+        for arguments in [
+            ["status"], ["audit"], ["queue", "list"], ["flow", "runs"], ["flow", "list"],
+            ["list"], ["dead", "list"], ["doubt", "list"],
+        ]:  # fmt: skip
+            for columns in [60, 80]:
+                with self.subTest(arguments=arguments, columns=columns):
+                    self.assertLessEqual(self.widest(self.terminal(*arguments, columns=columns)), columns)
+        for command in ["status", "audit"]:
+            shown = self.terminal(command, columns=80)
+            block = next(each for each in shown.split("\n\n") if "states" in each)
+            for state in states:
+                with self.subTest(command=command, state=state):
+                    self.assertRegex(block, rf"(?m)^  {state} +1$")
+        wide = self.terminal("status", columns=200)
+        self.assertIn("OLDEST WAITING\n", wide)
+        self.assertIn("OLDEST WAITING\n", self.ok("status").out, "what is piped is a table")
+
+    def test_titles_are_broken_before_a_table_becomes_blocks(self):
+        titles = self.terminal("audit", columns=80).splitlines()[:2]
+        self.assertRegex(titles[0], r"\A +STOPPED +BY\Z")
+        self.assertRegex(titles[1], r"\APERIOD +QUEUE .* AT APPEND +LEDGER +RE-RUNS +TWICE\Z")
 
     def test_long_values_are_cut_and_say_so(self):
         shown = self.terminal("inspect", self.id, columns=80)

@@ -18,15 +18,30 @@ from once_command import OnceTest  # noqa: E402
 
 @unittest.skipUnless(PROGRAM, MISSING)
 class NatsTest(OnceTest):
+    MONITORS = (["status", "--watch", "--json"], ["log", "-f", "--json"], ["audit", "--watch=1s", "--json"])
+
     def stay(self, *arguments, name="said"):
         """Starts a command whose standard error can be read while it runs."""
         self.said = self.folder / name
-        self.printed = self.folder / "printed"
+        self.printed = self.folder / f"{name}-printed"
         with open(self.said, "wb") as err, open(self.printed, "wb") as out:
             return self.start(*arguments, stdout=out, stderr=err)
 
     def says(self, text):
         self.until(lambda: text in self.said.read_text(), f"{text!r} on standard error", 60)
+
+    def start_monitors(self):
+        """Their processes, each with what it prints and what it says."""
+        started = []
+        for command in self.MONITORS:
+            started.append((self.stay(*command, name="-".join(command[:2])), self.printed, self.said))
+        return started
+
+    def end_monitors(self, monitors):
+        for process, printed, said in monitors:
+            self.until(lambda: printed.read_text() or process.poll() is not None, f"{printed.name}", 60)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(0, process.wait(60), said.read_text())
 
     def runs(self):
         path = self.folder / "runs"
@@ -104,6 +119,30 @@ class Away(NatsTest):
         self.until(lambda: self.runs() == ["a"], "the task")
         worker.send_signal(signal.SIGTERM)
         self.assertEqual(0, worker.wait(60), self.said.read_text())
+
+    def test_monitors_that_come_before_the_server_wait_for_it(self):
+        self.begin()
+        self.ok("publish", "t", "--id", "a", "-q")
+        self.node.kill()
+        monitors = self.start_monitors()
+        told_to_end = self.stay("status", "--watch")
+        self.says("trying again until it answers")
+        for process, _, said in monitors:
+            self.until(lambda: "until it answers" in said.read_text() or process.poll(), "its wait", 60)
+            self.assertIn(f"waiting for {self.node.url}: ", said.read_text())
+            self.assertIsNone(process.poll(), said.read_text())
+        told_to_end.send_signal(signal.SIGTERM)
+        self.assertEqual(0, told_to_end.wait(60), self.said.read_text())
+        self.assertIn("ended by a signal", self.said.read_text())
+        self.node.start()
+        self.end_monitors(monitors)
+
+    def test_a_monitor_does_not_wait_for_a_zone_that_nobody_made(self):
+        self.node.start()
+        for command in self.MONITORS:
+            answer = self.once(*command)
+            self.assertEqual(5, answer.code, answer.err)
+            self.assertIn("there is no zone", answer.err)
 
     def test_a_worker_does_not_go_on_in_a_zone_that_lost_its_data(self):
         self.begin()
@@ -189,6 +228,7 @@ class WithoutQuorum(NatsTest):
     def test_services_that_start_without_a_quorum_wait_for_it(self):
         self.ok("queue", "add", "q", "--topic", "t")
         self.ok("flow", "add", "-", stdin='{"name":"w","steps":[{"id":"paid","signal":"paid"}]}')
+        self.ok("publish", "unrouted", "--id", "before", "-q")
         leader = nats_cluster.until(self.leader_of_the_cluster, "a leader")
         self.lead_everything(leader)
         url = f"nats://127.0.0.1:{leader.port}/{self.folder.name}"
@@ -204,17 +244,22 @@ class WithoutQuorum(NatsTest):
         }
         started = []
         try:
+            # A leader that has not yet noticed its loss may still answer those that only read.
+            monitors = self.start_monitors()
             for says, command in services.items():
                 started.append((self.stay(*command, name=f"said-{len(started)}"), self.said, says))
             for process, said, _ in started:
                 self.until(lambda: "until it answers" in said.read_text() or process.poll(), "its wait", 60)
                 self.assertIn(f"waiting for {url}: ", said.read_text())
                 self.assertIsNone(process.poll(), said.read_text())
+            for process, _, said in monitors:
+                self.assertIsNone(process.poll(), said.read_text())
             started[-1][0].send_signal(signal.SIGTERM)
             self.assertEqual(0, started[-1][0].wait(60), started[-1][1].read_text())
         finally:
             for node in others:
                 node.resume()
+        self.end_monitors(monitors)
         for process, said, says in started:
             self.until(lambda: says in said.read_text(), says, 60)
         self.until(lambda: self.once("publish", "t", "--id", "a", "-q").code == 0, "a publish", 60)

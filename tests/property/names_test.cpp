@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/utf8.h"
+
 namespace once::core {
 namespace {
 

@@ -2,11 +2,11 @@
 
 #include "codec/stored_body.h"
 #include "core/names.h"
+#include "core/utf8.h"
 #include "json/base64.h"
 #include "json/kept_json.h"
 #include "json/object_reader.h"
 #include "json/object_text.h"
-#include "json/utf8.h"
 
 namespace once::encoding {
 namespace {
@@ -113,7 +113,7 @@ std::string text_of(const FlowEvent& event) {
 
 Error unknown(std::string_view id, std::string_view why) {
   return {.code = Code::invalid_input,
-          .message = "log entry " + excerpt(id, 100) +
+          .message = "log entry " + core::excerpt(id, 100) +
                      " is no event of a workflow's run that this " +
                      "version of Once knows: " + std::string(why)};
 }
@@ -240,7 +240,7 @@ Body event_body(const core::FlowEvent& event) { return StoredBody::json(text_of(
 Result<core::FlowEvent> decode_event(std::string_view id, std::string_view topic, const Body& body,
                                      core::Sequence sequence, Time at) {
   FlowEvent event;
-  if (!read_topic(topic, event)) return unknown(id, "its topic is " + excerpt(topic, 100));
+  if (!read_topic(topic, event)) return unknown(id, "its topic is " + core::excerpt(topic, 100));
   if (!body.is_json()) return unknown(id, "its body is bytes");
   const auto json = parse_json(body.text());
   if (!json) return unknown(id, json.error().message);

@@ -10,8 +10,8 @@
 
 namespace once::encoding {
 
-std::string quoted(std::string_view text);     // 'text', shortened
-std::string in_quotes(std::string_view text);  // "text", shortened
+std::string short_quote(std::string_view text);  // 'text', shortened
+std::string in_quotes(std::string_view text);    // "text", shortened
 
 template <class Texts>
 std::string joined(const Texts& texts, std::string_view between) {

@@ -68,7 +68,7 @@ class FlowGraph {
   using Marks = std::bitset<core::kMostFlowSteps>;
 
   const FlowStep& step(std::size_t index) const { return steps_[index].step; }
-  std::string name(std::size_t index) const { return quoted(step(index).id); }
+  std::string name(std::size_t index) const { return short_quote(step(index).id); }
   void finding(std::size_t index, const std::string& what) {
     findings_.add(steps_[index].where, what);
   }
@@ -97,7 +97,7 @@ class FlowGraph {
       if (const auto other = find(id))
         steps_[index].step.depends_on.push_back(*other);
       else
-        finding(index, "depends on " + quoted(id) + ", which is no step" + meant(id));
+        finding(index, "depends on " + short_quote(id) + ", which is no step" + meant(id));
     }
     const std::string& handler = steps_[index].on_failure;
     if (handler.empty()) return;
@@ -105,7 +105,8 @@ class FlowGraph {
       steps_[index].step.on_failure = *other;
       steps_[*other].step.handles.push_back(index);
     } else {
-      finding(index, "has on_failure " + quoted(handler) + ", which is no step" + meant(handler));
+      finding(index,
+              "has on_failure " + short_quote(handler) + ", which is no step" + meant(handler));
     }
   }
 
@@ -228,8 +229,8 @@ class FlowGraph {
   std::optional<std::size_t> place_of(const UsedPath& used, const std::string& where) {
     const auto found = find(used.path.step);
     if (!found)
-      findings_.add(where, used.field + " has the path " + quoted(used.text) + ", and " +
-                               quoted(used.path.step) + " is no step" + meant(used.path.step));
+      findings_.add(where, used.field + " has the path " + short_quote(used.text) + ", and " +
+                               short_quote(used.path.step) + " is no step" + meant(used.path.step));
     return found;
   }
 
@@ -318,7 +319,7 @@ class FlowGraph {
   static std::string when_without_output(const UsedPath& used, const std::string& when,
                                          bool object) {
     const std::string member = "{\"path\": \"" + used.text + "\", \"default\": null}";
-    return "output: there is nothing at " + quoted(used.text) + " when " + when +
+    return "output: there is nothing at " + short_quote(used.text) + " when " + when +
            ", and the run then fails when all its steps are done; " +
            (object
                 ? "give it a default: " + member

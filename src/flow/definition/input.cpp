@@ -3,11 +3,11 @@
 #include <map>
 
 #include "codec/digest.h"
+#include "core/utf8.h"
 #include "json/dot_path.h"
 #include "json/json_string.h"
 #include "json/kept_json.h"
 #include "json/object_text.h"
-#include "json/utf8.h"
 
 namespace once::encoding {
 namespace {
@@ -66,7 +66,7 @@ class Scope {
 };
 
 Error no_value(std::string_view path) {
-  return {.code = Code::invalid_input, .message = "no value at " + excerpt(path, 200)};
+  return {.code = Code::invalid_input, .message = "no value at " + core::excerpt(path, 200)};
 }
 
 Result<std::string> value_at(Scope& scope, const std::string& path,
@@ -228,7 +228,7 @@ Result<KeyTemplate> key_template_of(const core::FlowDefinition& definition) {
                                        : dot_path_fault(path);
     if (!fault.empty())
       return Error{.code = Code::invalid_input,
-                   .message = "the path '" + excerpt(path, 100) + "': " + std::string(fault)};
+                   .message = "the path '" + core::excerpt(path, 100) + "': " + std::string(fault)};
   }
   return keys;
 }

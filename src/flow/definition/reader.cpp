@@ -229,7 +229,7 @@ class DefinitionReader {
 
   void use(ObjectFields& fields, std::string_view field, const std::string& text,
            std::vector<UsedPath>& used, bool no_default = true) {
-    const std::string what = std::string(field) + " has the path " + quoted(text);
+    const std::string what = std::string(field) + " has the path " + short_quote(text);
     if (const auto fault = dot_path_fault(text); !fault.empty())
       return fields.finding(what + ": " + std::string(fault));
     if (auto path = flow_path(text)) {
@@ -327,7 +327,7 @@ class DefinitionReader {
     append_path_index(index, path);
     const Json* const id = json.member("id");
     named.where = id != nullptr && id->kind() == Json::Kind::string
-                      ? "step " + quoted(id->string()) + ": "
+                      ? "step " + short_quote(id->string()) + ": "
                       : "step " + std::to_string(index + 1) + ": ";
     if (json.kind() != Json::Kind::object)
       return findings_.add(named.where, "it must be an object");
@@ -401,7 +401,7 @@ class DefinitionReader {
         fields.wrong("depends_on", "must be a list of step ids");
       } else if (std::find(named.depends_on.begin(), named.depends_on.end(), item.string()) !=
                  named.depends_on.end()) {
-        fields.finding("depends on " + quoted(item.string()) + " twice");
+        fields.finding("depends on " + short_quote(item.string()) + " twice");
       } else {
         named.depends_on.push_back(item.string());
       }

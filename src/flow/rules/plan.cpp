@@ -29,8 +29,6 @@
 namespace once::core {
 namespace {
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 bool open(StepStatus status) {
   return status == StepStatus::pending || status == StepStatus::active;
 }

@@ -43,7 +43,7 @@ std::string escaped(std::string_view bytes) {
 std::string token(std::string_view bytes) {
   std::string out = escaped(bytes);
   if (!out.empty() && out.size() <= kLongestToken) return out;
-  return "==" + encoding::hex(encoding::sha256(bytes));
+  return "==" + core::hex(encoding::sha256(bytes));
 }
 
 std::optional<std::string> from_token(std::string_view token) {

@@ -196,7 +196,7 @@ Result<Outgoing> KeyValues::message_for(const KeyWrite& item) {
 // Parts that the value already has are not written again: as long as the value has that revision,
 // nobody removes them.
 Result<KeyValues::Parts> KeyValues::write_parts(const std::string& subject, const KeyWrite& item) {
-  const Parts parts{.digest = encoding::hex(encoding::sha256(item.bytes)),
+  const Parts parts{.digest = core::hex(encoding::sha256(item.bytes)),
                     .size = item.bytes.size(),
                     .part_size = exchange_.max_payload() / 2};
   auto there = jet_.last(stream_, subject);
@@ -226,7 +226,7 @@ Result<std::string> KeyValues::read_parts(const std::string& subject, const Part
       return damaged_value("a part of a large value in the stream " + stream_ + " is missing");
     bytes += (*part)->data;
   }
-  if (encoding::hex(encoding::sha256(bytes)) != parts.digest)
+  if (core::hex(encoding::sha256(bytes)) != parts.digest)
     return damaged_value("a large value in the stream " + stream_ + " is not what was written");
   return bytes;
 }

@@ -9,30 +9,6 @@
 namespace once::store::nats {
 namespace {
 
-constexpr std::string_view kHex = "0123456789abcdef";
-
-template <std::size_t N, class Tag>
-std::string hex(const core::Bytes<N, Tag>& value) {
-  std::string out;
-  for (const std::uint8_t byte : value.bytes) {
-    out += kHex[byte >> 4U];
-    out += kHex[byte & 0xFU];
-  }
-  return out;
-}
-
-template <class Bytes>
-bool read_hex(const std::string* text, Bytes& into) {
-  if (!text || text->size() != into.bytes.size() * 2) return false;
-  for (std::size_t i = 0; i < into.bytes.size(); ++i) {
-    const auto high = kHex.find((*text)[2 * i]);
-    const auto low = kHex.find((*text)[2 * i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return false;
-    into.bytes[i] = static_cast<std::uint8_t>(high << 4U | low);
-  }
-  return true;
-}
-
 std::string headers_text(const std::map<std::string, std::string>& headers) {
   std::string out = "{";
   for (const auto& [name, value] : headers) {
@@ -132,8 +108,10 @@ Result<LogEntry> log_entry_from(StreamMessage kept, const ZoneClock& clock) {
   const auto tokens = tokens_of(kept.subject, 5);
   LogEntry made{.message = kept.sequence};
   Entry& entry = made.entry;
-  if (tokens.size() != 5 || !read_hex(kept.header("Once-Digest"), entry.digest) ||
-      !read_hex(kept.header("Once-Nonce"), made.nonce))
+  const std::string* digest = kept.header("Once-Digest");
+  const std::string* nonce = kept.header("Once-Nonce");
+  if (tokens.size() != 5 || !digest || !read_hex(*digest, entry.digest) || !nonce ||
+      !read_hex(*nonce, made.nonce))
     return foreign(kept);
   entry.id = name_of(tokens[3], kept.header("Once-Id"));
   entry.delay = Duration{integer(kept.header("Once-Delay"))};

@@ -1,10 +1,11 @@
 // Signals are taken by a thread, one after the other, while another works.
-#include "cli/work/working.h"
+#include "cli/work/service.h"
 
 #include <fmt/format.h>
 
 #include "cli/app/json_line.h"
 #include "cli/app/values.h"
+#include "tooling/text.h"
 
 namespace once::cli {
 namespace {

@@ -1,12 +1,12 @@
-// Well-formed UTF-8, one sequence at a time (Unicode 15, table 3-7): no overlong forms, no
-// surrogates, nothing above U+10FFFF.
+// Well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above U+10FFFF.
+// Also cuts text between characters.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace once::encoding {
+namespace once::core {
 
 // The length of the sequence that begins at `at`; zero when it is not well-formed.
 inline std::size_t utf8_sequence(std::string_view text, std::size_t at) {
@@ -28,6 +28,15 @@ inline std::size_t utf8_sequence(std::string_view text, std::size_t at) {
   const unsigned low = lead == 0xF0 ? 0x90 : 0x80;
   const unsigned high = lead == 0xF4 ? 0x8F : 0xBF;
   return within(1, low, high) && within(2, 0x80, 0xBF) && within(3, 0x80, 0xBF) ? 4 : 0;
+}
+
+inline bool valid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_sequence(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
 }
 
 // `code_point` is a scalar value: no surrogate, at most U+10FFFF.
@@ -61,11 +70,30 @@ inline std::string readable(std::string_view raw) {
   return text;
 }
 
-// Text for a message: at most `limit` bytes, cut between characters.
-inline std::string excerpt(std::string_view text, std::size_t limit) {
-  if (text.size() <= limit) return std::string(text);
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
-  return std::string(text.substr(0, limit)) + "…";
+// Returns true if the byte is inside a character and does not begin it.
+inline bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
 
-}  // namespace once::encoding
+// The first `limit` bytes at most, cut between characters.
+inline std::string_view first_bytes(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  while (limit > 0 && continues_character(text[limit])) --limit;
+  return text.substr(0, limit);
+}
+
+// The last `limit` bytes at most, cut between characters.
+inline std::string_view last_bytes(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  std::size_t begin = text.size() - limit;
+  while (begin < text.size() && continues_character(text[begin])) ++begin;
+  return text.substr(begin);
+}
+
+// Text for a message: at most `limit` bytes, and an ellipsis if some are missing.
+inline std::string excerpt(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return std::string(text);
+  return std::string(first_bytes(text, limit)) + "…";
+}
+
+}  // namespace once::core

@@ -1,4 +1,4 @@
-// Waiting for a task and printing its results, for `wait` and `publish --wait`.
+// Waits for a task and prints its results, for `wait` and `publish --wait`.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@ namespace once::cli {
 
 struct WaitOptions {
   std::string id{};
-  std::optional<std::string> queue{};  // none: all that take it
-  std::optional<Duration> timeout{};   // none: no limit
+  std::optional<std::string> queue{};  // nullopt: every queue that takes it
+  std::optional<Duration> timeout{};   // nullopt: no limit
 };
 
 // The exit status: 0 completed, 1 dead or cancelled, 7 in doubt or not in time.

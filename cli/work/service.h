@@ -1,5 +1,5 @@
-// What commands that stay share, `work` and `flow work`: signals that make them end, a port for their
-// metrics. patience.h waits for the store when they start.
+// What `work` and `flow work` share: the signals that end them and the port for their metrics.
+// cli/app/patience.h waits for the store when they start.
 #pragma once
 
 #include <functional>

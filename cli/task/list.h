@@ -1,5 +1,5 @@
-// Tasks by what they have in common: the filter as options, what it finds, and the list that
-// `list`, `dead list` and `doubt list` print.
+// The options that select tasks, the search, and the list that `list`, `dead list` and `doubt list`
+// print.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ void add_filter_options(CLI::App& app, FilterOptions& options, const std::string
 Result<std::vector<ListItem>> find_tasks(const Zone& zone, const FilterOptions& options,
                                          const std::vector<State>& states);
 
-// None: any state.
+// Without a state: tasks in any state.
 int print_list(Session& session, const FilterOptions& options, std::optional<State> state);
 
 }  // namespace once::cli

@@ -1,5 +1,5 @@
 // A LedgerClient per command: what a claim stands on is its lease and its token, not a process.
-#include "cli/task/claimed.h"
+#include "cli/task/ledger_key.h"
 
 #include <fmt/format.h>
 
