@@ -47,9 +47,9 @@ long peak_mib() {
 }
 
 // How often each step of each run was handled, by its place.
-class Tally {
+class StepCounts {
  public:
-  explicit Tally(int runs) : counts_(static_cast<std::size_t>(runs) * kSteps) {}
+  explicit StepCounts(int runs) : counts_(static_cast<std::size_t>(runs) * kSteps) {}
 
   void add(std::string_view topic, const Body& body) {
     ++handled_;
@@ -91,9 +91,9 @@ void start_runs(Flows& flows, int from, int to) {
     });
 }
 
-double plain_tasks_per_s(Zone& zone, const Tally& tally, const std::atomic<bool>& stopped,
+double plain_tasks_per_s(Zone& zone, const StepCounts& counts, const std::atomic<bool>& stopped,
                          int tasks) {
-  const int before = tally.handled();
+  const int before = counts.handled();
   const auto begun = Clock::now();
   constexpr int kBatch = 256;
   for (int from = 0; from < tasks; from += kBatch) {
@@ -102,7 +102,7 @@ double plain_tasks_per_s(Zone& zone, const Tally& tally, const std::atomic<bool>
       batch.push_back({.topic = "s.plain", .id = "plain-" + std::to_string(i)});
     for (const auto& receipt : zone.publish_batch(std::move(batch))) receipt.value();
   }
-  wait_until(stopped, [&] { return tally.handled() - before >= tasks; });
+  wait_until(stopped, [&] { return counts.handled() - before >= tasks; });
   return tasks / seconds_since(begun);
 }
 
@@ -117,10 +117,10 @@ int measure(const std::string& url, int runs) {
       .step({.id = "c", .task = "s.c", .depends_on = {"b"}});
   flows.add(three).value();
 
-  Tally tally(runs);
+  StepCounts counts(runs);
   Worker worker = zone.worker("steps",
                               [&](Context& context) {
-                                tally.add(context.task().topic, context.task().body);
+                                counts.add(context.task().topic, context.task().body);
                                 return Outcome::completed(Body::json("1").value());
                               },
                               {.concurrency = 16})
@@ -143,19 +143,20 @@ int measure(const std::string& url, int runs) {
     const double cpu = cpu_seconds();
     const auto begun = Clock::now();
     start_runs(flows, from, to);
-    wait_until(stopped, [&] { return tally.last_steps() >= to; });
+    wait_until(stopped, [&] { return counts.last_steps() >= to; });
     std::cout << "{\"tenth\":" << tenth + 1 << ",\"runs\":" << to - from
               << ",\"seconds\":" << seconds_since(begun)
               << ",\"cpu_seconds\":" << cpu_seconds() - cpu << ",\"peak_mib\":" << peak_mib() << "}"
               << std::endl;
   }
-  const double plain = plain_tasks_per_s(zone, tally, stopped, std::max(runs / 4, 1000));
+  const double plain = plain_tasks_per_s(zone, counts, stopped, std::max(runs / 4, 1000));
   std::cout << "{\"plain_tasks_per_s\":" << plain << "}" << std::endl;
   stop.request_stop();
   worker_thread.join();
   runner_thread.join();
-  std::cout << "{\"never\":" << tally.with([](int count) { return count == 0; })
-            << ",\"twice\":" << tally.with([](int count) { return count > 1; }) << "}" << std::endl;
+  std::cout << "{\"never\":" << counts.with([](int count) { return count == 0; })
+            << ",\"twice\":" << counts.with([](int count) { return count > 1; }) << "}"
+            << std::endl;
   return stopped ? 1 : 0;
 }
 

@@ -97,7 +97,8 @@ class Planner {
     Item item{.action = Action::add, .name = declared.queue.name, .queue = &declared};
     const auto existing = find_queue(found_.queues, declared.queue.name);
     if (!existing) {
-      item.about = declared.queue.ledger ? "a ledger alone" : "topic " + topic_text(declared.queue);
+      item.about =
+          declared.queue.ledger ? "a ledger-only queue" : "topic " + topic_text(declared.queue);
       items_.push_back(std::move(item));
       return;
     }

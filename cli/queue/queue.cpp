@@ -36,7 +36,7 @@ int add(Session& session, const Named& options) {
   } else if (added->existed) {
     session.say(fmt::format("queue {} is there already, with this definition", options.name));
   } else if (added->queue.ledger) {
-    session.say(fmt::format("queue {0} is a ledger alone (once claim {0} KEY)", options.name));
+    session.say(fmt::format("queue {0} is a ledger-only queue (once claim {0} KEY)", options.name));
   } else {
     session.say(fmt::format("queue {} takes {}: {} found in {}", options.name, added->queue.topic,
                             counted(added->found, "task"), source_text(added->queue)));
@@ -195,7 +195,7 @@ void add_adding(CLI::App& group, Session& session, const std::shared_ptr<Named>&
   add_fixed_options(*app, options->queue);
   add_changeable_options(*app, options->queue);
   add_flag(*app, "--ledger", options->queue.ledger,
-           "Without a topic: a ledger alone, for once claim");
+           "Without a topic: a ledger-only queue, for once claim");
   add_example(*app,
               "Example:\n"
               "  once queue add billing --topic 'orders.>' --key '{order.id}' --timeout 5m\n"

@@ -148,7 +148,7 @@ constexpr QueueField kFields[] = {
     {"stream", &Options::stream, true, "STREAM",
      "Take tasks from this JetStream stream, whoever publishes to it, and not\n"
      "from the zone's log; needs --key, --topic filters its subjects (>)"},
-    {"ledger", &Options::ledger, true, "", "Without a topic: a ledger alone, for once claim"},
+    {"ledger", &Options::ledger, true, "", "Without a topic: a ledger-only queue, for once claim"},
     {"lease", &Options::lease, false, "DURATION", "How long a silent worker keeps a task (30s)", 1},
     {"timeout", &Options::timeout, false, "DURATION",
      "How long one attempt may take; 0: no limit (0)"},
@@ -377,7 +377,7 @@ std::string source_text(const Queue& queue) {
 
 std::vector<std::pair<std::string, std::string>> described(const Queue& queue) {
   return {
-      {"topic", queue.ledger ? "none: a ledger alone (once claim)" : printable(queue.topic)},
+      {"topic", queue.ledger ? "none: a ledger-only queue (once claim)" : printable(queue.topic)},
       {"key", queue.key.empty() ? "the task's id" : printable(queue.key)},
       {"key format", queue.key.empty() ? "none: no template" : format_text(queue.key_format)},
       {"lease", format_duration(queue.lease)},

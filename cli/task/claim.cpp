@@ -1,5 +1,5 @@
-// once claim QUEUE KEY [--lease D]: the ledger alone, for consumer loops of one's own. The token on
-// standard output means: yours.
+// once claim QUEUE KEY [--lease D]: a key of a ledger-only queue, for consumer loops of one's own.
+// The token on standard output means: yours.
 #include <fmt/format.h>
 
 #include "cli/app/commands.h"
@@ -80,7 +80,7 @@ int claim(Session& session, const ClaimOptions& options) {
 }  // namespace
 
 void add_claim(CLI::App& root, Session& session) {
-  auto* app = add_command(root, "claim", "Claim a key of a ledger alone: prints the token");
+  auto* app = add_command(root, "claim", "Claim a key of a ledger-only queue: prints the token");
   auto options = std::make_shared<ClaimOptions>();
   add_key(*app, options->key);
   add_duration(*app, "--lease", options->lease, "How long it is yours (the queue's lease)");

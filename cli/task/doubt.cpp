@@ -47,10 +47,10 @@ void check_step(const DoubtOptions& options, OperatorAction& action) {
   };
 }
 
-int complete(Session& session, const HeldTasks& letters, const DoubtOptions& options) {
+int complete(Session& session, const HeldTasks& held, const DoubtOptions& options) {
   auto result = result_from(options.result, options.raw);
   if (!result) return session.fail(result.error());
-  OperatorAction action = action_on(letters, "complete", "completed");
+  OperatorAction action = action_on(held, "complete", "completed");
   check_step(options, action);
   if (options.step) action.foreseen = "would go on after step " + printable(*options.step);
   action.act = [&](Zone& zone, const Target& target, const By& by) -> Result<Done> {
@@ -67,8 +67,8 @@ int complete(Session& session, const HeldTasks& letters, const DoubtOptions& opt
   return carry_out(session, options.action, action);
 }
 
-int retry(Session& session, const HeldTasks& letters, const DoubtOptions& options) {
-  OperatorAction action = action_on(letters, "retry", "retried");
+int retry(Session& session, const HeldTasks& held, const DoubtOptions& options) {
+  OperatorAction action = action_on(held, "retry", "retried");
   check_step(options, action);
   action.act = retry_task;
   return carry_out(session, options.action, action);
@@ -77,12 +77,12 @@ int retry(Session& session, const HeldTasks& letters, const DoubtOptions& option
 }  // namespace
 
 void add_doubt(CLI::App& root, Session& session) {
-  const HeldTasks letters{.command = "doubt", .kind = "in doubt", .state = State::in_doubt};
+  const HeldTasks held{.command = "doubt", .kind = "in doubt", .state = State::in_doubt};
   auto* app =
-      add_letters(root, letters, "Tasks in doubt: list, show, complete, retry and drop them");
+      add_held_tasks(root, held, "Tasks in doubt: list, show, complete, retry and drop them");
   add_example(*app, "Example:\n  once doubt complete order-17 --result '{\"charge\":\"ch_1\"}'");
-  add_letters_list(*app, session, letters);
-  add_letters_show(*app, session, letters);
+  add_held_tasks_list(*app, session, held);
+  add_held_tasks_show(*app, session, held);
   // Each command has its own: an option belongs to the command that it was given to.
   auto deciding = [&](const std::string& name, const std::string& help, const std::string& step) {
     auto* command = add_command(*app, name, help);
@@ -103,8 +103,8 @@ void add_doubt(CLI::App& root, Session& session) {
               "  once doubt complete order-17 --result '{\"charge\":\"ch_1\"}' --reason 'seen in "
               "the bank'\n"
               "  once doubt complete post-3 --step commit --raw --result 4f1c2d");
-  when_given(*completing, [&session, options = completion, letters] {
-    session.command = [&session, options, letters] { return complete(session, letters, *options); };
+  when_given(*completing, [&session, options = completion, held] {
+    session.command = [&session, options, held] { return complete(session, held, *options); };
   });
 
   auto [retrying, again] = deciding("retry", "It did not happen: run it again",
@@ -113,11 +113,11 @@ void add_doubt(CLI::App& root, Session& session) {
               "Example:\n"
               "  once doubt retry order-17 --reason 'not in the bank'\n"
               "  once doubt retry --queue billing --dry-run");
-  when_given(*retrying, [&session, options = again, letters] {
-    session.command = [&session, options, letters] { return retry(session, letters, *options); };
+  when_given(*retrying, [&session, options = again, held] {
+    session.command = [&session, options, held] { return retry(session, held, *options); };
   });
 
-  add_letters_drop(*app, session, letters);
+  add_held_tasks_drop(*app, session, held);
   show_commands(*app);
 }
 

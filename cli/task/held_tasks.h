@@ -12,14 +12,14 @@ struct HeldTasks {
   State state{};
 };
 
-// A action on these letters, to be given its act.
-OperatorAction action_on(const HeldTasks& letters, std::string verb, std::string outcome);
+// An action on these tasks. The caller sets its `act`.
+OperatorAction action_on(const HeldTasks& held, std::string verb, std::string outcome);
 Result<Done> drop_task(Zone& zone, const Target& target, const By& by);
 Result<Done> retry_task(Zone& zone, const Target& target, const By& by);
 
-CLI::App* add_letters(CLI::App& root, const HeldTasks& letters, const std::string& help);
-void add_letters_list(CLI::App& app, Session& session, const HeldTasks& letters);
-void add_letters_show(CLI::App& app, Session& session, const HeldTasks& letters);
-void add_letters_drop(CLI::App& app, Session& session, const HeldTasks& letters);
+CLI::App* add_held_tasks(CLI::App& root, const HeldTasks& held, const std::string& help);
+void add_held_tasks_list(CLI::App& app, Session& session, const HeldTasks& held);
+void add_held_tasks_show(CLI::App& app, Session& session, const HeldTasks& held);
+void add_held_tasks_drop(CLI::App& app, Session& session, const HeldTasks& held);
 
 }  // namespace once::cli

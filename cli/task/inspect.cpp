@@ -29,7 +29,7 @@ void add_inspect(CLI::App& root, Session& session) {
   auto* app = add_command(root, "inspect", "Tell a task's whole story");
   auto id = std::make_shared<std::string>();
   add_needed(*app, "ID", *id,
-             "The task's id, or a run's; of a ledger alone or a stream of others,\nthe key");
+             "The task's id, or a run's; of a ledger-only queue or a stream of\nothers, the key");
   add_example(*app, "Example:\n  once inspect order-17");
   when_given(
       *app, [&session, id] { session.command = [&session, id] { return inspect(session, *id); }; });

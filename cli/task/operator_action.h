@@ -21,7 +21,7 @@ void add_action_options(CLI::App& app, ActionOptions& options);
 struct Target {
   std::string id{};
   std::string queue{};
-  bool ledger = false;  // a key of a ledger alone: no worker comes for it
+  bool ledger = false;  // a key of a ledger-only queue: no worker comes for it
 };
 
 struct Done {

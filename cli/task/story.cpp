@@ -116,7 +116,7 @@ std::string json_of(const QueueView& queue) {
   return line.text("next", next_text(queue.next)).str();
 }
 
-// A key of a ledger alone has no entry in the log.
+// A key of a ledger-only queue has no entry in the log.
 bool in_log(const TaskView& task) { return task.entry.sequence != 0; }
 
 // Of a workflow's task: its run and its step. Their headers are Once's own, nobody else can give them.

@@ -49,7 +49,7 @@ class WaitForTask {
       if (task->entry.sequence == 0) {
         return session_.fail(
             {.code = Code::not_found,
-             .message = fmt::format("{} is a key of a ledger alone, not a task that "
+             .message = fmt::format("{} is a key of a ledger-only queue, not a task that "
                                     "could be waited for (once inspect)",
                                     options_.id)});
       }
@@ -80,7 +80,7 @@ class WaitForTask {
   }
 
  private:
-  // A ledger alone may know the id as a key of its own: that is another matter.
+  // A ledger-only queue may know the id as a key of its own: that is another matter.
   Result<std::vector<std::string>> queues_of(const TaskView& task) const {
     std::vector<std::string> names;
     if (options_.queue) return std::vector{*options_.queue};

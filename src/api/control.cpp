@@ -80,7 +80,7 @@ class Control {
     return nonce;
   }
 
-  Result<engine::Written> write(const Target& target, core::Command command) const {
+  Result<engine::WriteResult> write(const Target& target, core::Command command) const {
     engine::LedgerWriter writer(*zone_.store, core::policy_of(target.queue));
     return writer.write({.at = engine::address_of(target.row),
                          .known = target.row.stored,

@@ -112,8 +112,8 @@ Result<FlowAdded> Flows::add(std::string_view json) {
   }
   if (auto ok = fits_retention(*state_->zone->store, definition, "nothing was added"); !ok)
     return ok.error();
-  if (auto made = state_->book.make_queues(); !made) return made.error();
-  auto added = state_->book.add(*parsed);
+  if (auto made = state_->run_store.make_queues(); !made) return made.error();
+  auto added = state_->run_store.add(*parsed);
   if (!added) return added.error();
   // Another process may have shortened the retention meanwhile. Each of the two looks after its
   // write, so at least one sees the conflict.
@@ -134,11 +134,11 @@ Result<FlowAdded> Flows::add(const Workflow& workflow) {
 }
 
 Result<void> Flows::remove(std::string_view name, std::uint32_t version) {
-  return state_->book.remove(name, version);
+  return state_->run_store.remove(name, version);
 }
 
 Result<std::vector<FlowInfo>> Flows::list() const {
-  auto all = state_->book.definitions();
+  auto all = state_->run_store.definitions();
   if (!all) return all.error();
   std::vector<FlowInfo> answer;
   for (const engine::FlowDefinitionRef& each : *all)
@@ -151,10 +151,11 @@ Result<std::vector<FlowInfo>> Flows::list() const {
 }
 
 Result<FlowView> Flows::definition(std::string_view name, std::uint32_t version) const {
-  auto known = version > 0 ? state_->book.definition(name, version) : state_->book.newest(name);
+  auto known =
+      version > 0 ? state_->run_store.definition(name, version) : state_->run_store.newest(name);
   if (!known) return known.error();
   const core::FlowDefinition& definition = **known;
-  auto json = state_->book.json_of(definition);
+  auto json = state_->run_store.json_of(definition);
   if (!json) return json.error();
   FlowView view{.workflow = definition.name, .version = definition.version};
   view.json = std::move(*json);

@@ -16,11 +16,11 @@ class NewestRuns;
 struct detail::FlowsState {
   explicit FlowsState(std::shared_ptr<detail::ZoneState> of)
       : zone(std::move(of)),
-        book(*zone->store, *zone->scheduler),
+        run_store(*zone->store, *zone->scheduler),
         log(*zone->store, *zone->scheduler),
-        starter(*zone->store, *zone->scheduler, book, log),
-        control(*zone->store, book, log),
-        gates(*zone->store, *zone->scheduler, book) {}
+        starter(*zone->store, *zone->scheduler, run_store, log),
+        control(*zone->store, run_store, log),
+        start_limits(*zone->store, *zone->scheduler, run_store) {}
 
   Result<RunInfo> info(const core::RunState& state);
   // Whether max_runs keeps it from starting anything.
@@ -30,11 +30,11 @@ struct detail::FlowsState {
   Result<void> read_runs(const RunFilter& filter, NewestRuns& newest);
 
   std::shared_ptr<detail::ZoneState> zone;  // keeps it open
-  engine::RunStore book;
+  engine::RunStore run_store;
   engine::EventLog log;
   engine::FlowStarter starter;
   engine::FlowControl control;
-  engine::StartLimits gates;
+  engine::StartLimits start_limits;
 };
 
 }  // namespace once::inline v1

@@ -251,7 +251,7 @@ class NewestRuns {
 Result<std::vector<RunInfo>> Flows::runs(const RunFilter& filter, const RunInfo* after) const {
   NewestRuns newest(filter, after);
   if (filter.key && !filter.workflow.empty()) {
-    auto key = state_->book.key(filter.workflow, *filter.key);
+    auto key = state_->run_store.key(filter.workflow, *filter.key);
     if (!key) return key.error();
     if (*key) {
       auto known = state_->control.find((*key)->run);
@@ -270,7 +270,7 @@ Result<void> detail::FlowsState::read_runs(const RunFilter& filter, NewestRuns& 
   using Which = engine::RunStore::Which;
   const bool ended = !filter.state || *filter.state == RunPhase::completed ||
                      *filter.state == RunPhase::cancelled || *filter.state == RunPhase::unreadable;
-  return book.each_run(
+  return run_store.each_run(
       ended ? Which::all : Which::open,
       [&](const engine::KnownRun& known) -> Result<bool> {
         if (auto added = add_run(known.state, newest); !added) return added.error();
@@ -303,9 +303,9 @@ Result<void> detail::FlowsState::add_run(const core::RunState& state, NewestRuns
 }
 
 Result<RunInfo> detail::FlowsState::info(const core::RunState& state) {
-  auto definition = book.definition(state.workflow, state.version);
+  auto definition = run_store.definition(state.workflow, state.version);
   if (!definition) return definition.error();
-  auto judged = book.with_judged_outputs(**definition, state);
+  auto judged = run_store.with_judged_outputs(**definition, state);
   if (!judged) return judged.error();
   RunInfo info =
       info_of(**definition, *judged, core::stand(**definition, *judged, encoding::judge()));
@@ -319,7 +319,7 @@ Result<RunInfo> detail::FlowsState::info(const core::RunState& state) {
 Result<bool> detail::FlowsState::held(const core::FlowDefinition& definition,
                                       const core::RunState& state) {
   if (definition.max_runs == 0 || core::end_of(state) != nullptr) return false;
-  const auto in = gates.admitted(definition, state.run);
+  const auto in = start_limits.admitted(definition, state.run);
   if (!in) return in.error();
   if (*in) return false;
   const auto next = zone->store->find(
@@ -382,7 +382,7 @@ Result<RunView> Flows::wait(std::string_view run, Duration limit) const {
   const engine::Moment deadline = scheduler.now() + std::clamp(limit, Duration{0}, kLongest);
   Duration look{2};
   while (true) {
-    auto known = state_->book.run(run);
+    auto known = state_->run_store.run(run);
     if (!known) return known.error();
     if (*known && core::end_of((*known)->state) != nullptr) {
       auto view = show(run);

@@ -22,14 +22,14 @@ constexpr std::uint32_t kAgainAndAgain = 3;  // attempts at an event
 class StuckRuns {
  public:
   explicit StuckRuns(const detail::ZoneState& zone)
-      : zone_(zone), book_(*zone.store, *zone.scheduler) {}
+      : zone_(zone), run_store_(*zone.store, *zone.scheduler) {}
 
   Result<void> look() {
     auto queues = zone_.store->queues();
     if (!queues) return queues.error();
     queues_ = std::move(*queues);
     if (auto noted = note_events(); !noted) return noted.error();
-    const auto read = book_.each_run(
+    const auto read = run_store_.each_run(
         engine::RunStore::Which::open,
         [&](const engine::KnownRun& known) -> Result<bool> {
           if (core::end_of(known.state) != nullptr) return true;
@@ -76,7 +76,7 @@ class StuckRuns {
     if (suspects_.empty()) return {};
     if (auto noted = note_events(); !noted) return noted.error();
     for (const Suspect& suspect : suspects_) {
-      const auto run = book_.run(suspect.run);
+      const auto run = run_store_.run(suspect.run);
       if (!run) return run.error();
       if (open_.contains(suspect.run) || !*run || (*run)->revision != suspect.revision) continue;
       (suspect.why.empty() ? stuck_ : hopeless_).add(suspect.run, suspect.why);
@@ -111,14 +111,14 @@ class StuckRuns {
   Result<void> look_at(const engine::KnownRun& known) {
     ++looked_;
     const std::string& run = known.state.run;
-    auto definition = book_.definition(known.state.workflow, known.state.version);
+    auto definition = run_store_.definition(known.state.workflow, known.state.version);
     if (!definition && definition.error().code == Code::store_unavailable)
       return definition.error();
     if (!definition) {
       failing_.add(run, definition.error().message);
       return {};
     }
-    const auto state = book_.with_judged_outputs(**definition, known.state);
+    const auto state = run_store_.with_judged_outputs(**definition, known.state);
     if (!state) return state.error();
     if (open_.contains(run)) return look_at_events(**definition, *state);
     Suspect suspect{.run = run, .revision = known.revision};
@@ -190,7 +190,7 @@ class StuckRuns {
   }
 
   const detail::ZoneState& zone_;
-  engine::RunStore book_;
+  engine::RunStore run_store_;
   std::vector<Queue> queues_;
   std::set<std::string, std::less<>> open_;  // runs of which an event is not handled yet
   std::size_t looked_ = 0;
@@ -209,11 +209,11 @@ std::string named(const std::vector<std::string>& runs) {
 }  // namespace
 
 Result<void> look_for_failed_runs(const detail::ZoneState& zone, Diagnosis& diagnosis) {
-  engine::RunStore book(*zone.store, *zone.scheduler);
+  engine::RunStore run_store(*zone.store, *zone.scheduler);
   std::vector<std::string> failed, unreadable;
   std::string why_unreadable;
   std::size_t looked = 0;
-  const auto read = book.each_run(
+  const auto read = run_store.each_run(
       engine::RunStore::Which::open,
       [&](const engine::KnownRun& known) -> Result<bool> {
         if (core::end_of(known.state) != nullptr) failed.push_back(known.state.run);

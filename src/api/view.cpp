@@ -328,7 +328,7 @@ Result<std::vector<ListItem>> Tasks::list(const ListFilter& filter, const ListIt
   return items;
 }
 
-// A key of queues that are ledgers alone; empty when none of them knows it.
+// A key of ledger-only queues; empty when none of them knows it.
 Result<std::vector<QueueView>> detail::ZoneState::ledger_views(
     std::string_view key, std::span<const Queue> queues) const {
   std::vector<QueueView> views;

@@ -38,36 +38,36 @@ Outcome Outcome::unknown(std::string why) {
 }
 
 struct detail::AttemptState {
-  const engine::TaskAttempt& assignment;
+  const engine::TaskAttempt& task_attempt;
 };
 
-const Task& Context::task() const { return state_.assignment.task; }
-std::string_view Context::queue() const { return state_.assignment.queue; }
-std::string_view Context::key() const { return state_.assignment.key; }
-std::uint64_t Context::sequence() const { return state_.assignment.sequence.value; }
-std::uint64_t Context::token() const { return state_.assignment.token.value; }
-int Context::attempt() const { return static_cast<int>(state_.assignment.attempt); }
-bool Context::in_doubt() const { return state_.assignment.in_doubt; }
+const Task& Context::task() const { return state_.task_attempt.task; }
+std::string_view Context::queue() const { return state_.task_attempt.queue; }
+std::string_view Context::key() const { return state_.task_attempt.key; }
+std::uint64_t Context::sequence() const { return state_.task_attempt.sequence.value; }
+std::uint64_t Context::token() const { return state_.task_attempt.token.value; }
+int Context::attempt() const { return static_cast<int>(state_.task_attempt.attempt); }
+bool Context::in_doubt() const { return state_.task_attempt.in_doubt; }
 std::string Context::idempotency_key(std::string_view step) const {
-  return engine::idempotency_key(state_.assignment, step);
+  return engine::idempotency_key(state_.task_attempt, step);
 }
-std::stop_token Context::stop() const { return state_.assignment.stop; }
+std::stop_token Context::stop() const { return state_.task_attempt.stop; }
 
 namespace {
 
-engine::Steps& steps_of(const engine::TaskAttempt& assignment) {
-  if (!assignment.steps)
+engine::Steps& steps_of(const engine::TaskAttempt& task_attempt) {
+  if (!task_attempt.steps)
     throw Failure({.code = Code::invalid_input,
                    .message = "a probe has no steps: it only asks whether the task happened"});
-  return *assignment.steps;
+  return *task_attempt.steps;
 }
 
 }  // namespace
 
 Context::StepGate Context::gate(std::string_view name, std::optional<InDoubt> policy,
                                 bool asked) const {
-  engine::Steps::Begun begun = steps_of(state_.assignment).begin(name, policy, asked);
-  using Kind = engine::Steps::Begun::Kind;
+  engine::Steps::BeginResult begun = steps_of(state_.task_attempt).begin(name, policy, asked);
+  using Kind = engine::Steps::BeginResult::Kind;
   switch (begun.kind) {
     case Kind::run: return {};
     case Kind::ask: return {.ask = true};
@@ -84,17 +84,17 @@ Context::StepGate Context::gate(std::string_view name, std::optional<InDoubt> po
 }
 
 void Context::end_step(std::string_view name, std::string result) const {
-  const auto ended = steps_of(state_.assignment).end(name, Body::bytes(std::move(result)));
+  const auto ended = steps_of(state_.task_attempt).end(name, Body::bytes(std::move(result)));
   if (!ended) throw AttemptOver{ended.error().message};
 }
 
 void Context::fail_step(std::string_view name, std::string_view why) const {
-  const auto failed = steps_of(state_.assignment).fail(name, why);
+  const auto failed = steps_of(state_.task_attempt).fail(name, why);
   if (!failed) throw AttemptOver{failed.error().message};
 }
 
 void Context::hold_step(std::string_view name, std::string why) const {
-  throw AttemptOver{steps_of(state_.assignment).hold(name, std::move(why)).message};
+  throw AttemptOver{steps_of(state_.task_attempt).hold(name, std::move(why)).message};
 }
 
 struct detail::WorkerState {
@@ -135,7 +135,7 @@ Result<Worker> make_worker(std::shared_ptr<detail::ZoneState> zone, std::string_
     return Error{
         .code = Code::invalid_input,
         .message = "queue '" + definition->name +
-                   "' is a ledger alone: nothing is delivered to it; claim its keys instead",
+                   "' is a ledger-only queue: nothing is delivered to it; claim its keys instead",
         .reason = Reason::queue_is_ledger_only,
         .facts = {{"queue", definition->name}}};
   if (options.concurrency < 1 || options.concurrency > 4096)
@@ -159,14 +159,14 @@ Result<Worker> make_worker(std::shared_ptr<detail::ZoneState> zone, std::string_
 Result<Worker> Zone::worker(std::string_view queue, std::function<Outcome(Context&)> handler,
                             WorkerOptions options) {
   WorkerParts parts;
-  parts.handler = [handler = std::move(handler)](const engine::TaskAttempt& assignment) {
-    const detail::AttemptState state{assignment};
+  parts.handler = [handler = std::move(handler)](const engine::TaskAttempt& task_attempt) {
+    const detail::AttemptState state{task_attempt};
     Context context = detail::Access::make<Context>(state);
     return engine::Report{.outcome = handler(context)};
   };
   if (options.probe)
-    parts.probe = [ask = options.probe](const engine::TaskAttempt& assignment) {
-      const detail::AttemptState state{assignment};
+    parts.probe = [ask = options.probe](const engine::TaskAttempt& task_attempt) {
+      const detail::AttemptState state{task_attempt};
       try {
         return engine::Report{.outcome = ask(detail::Access::make<Context>(state))};
       } catch (const std::exception& thrown) {

@@ -124,7 +124,7 @@ void count_attempts(const Record& record, Totals& into) {
   if (completions > 1) into.completed_twice += completions - 1;
 }
 
-void measure(const Accounted& task, Totals& into) {
+void measure(const AccountedTask& task, Totals& into) {
   const auto& attempts = task.record->attempts;
   if (!task.ready || attempts.empty()) return;
   if (attempts.front().number == 1) into.to_start.add(attempts.front().started_at - *task.ready);
@@ -176,7 +176,7 @@ std::int64_t hour_of(Time time) {
 
 Time begin_of_hour(std::int64_t hour) { return Time{kHour * hour}; }
 
-std::string account(const Accounted& task, Totals& into) {
+std::string account(const AccountedTask& task, Totals& into) {
   ++into.published;
   ++into.states[static_cast<std::size_t>(task.state)];
   if (!task.record) return {};
@@ -189,7 +189,7 @@ std::string account(const Accounted& task, Totals& into) {
   return contradiction(record);
 }
 
-std::string contradiction(const Record& record, const Noted& noted) {
+std::string contradiction(const Record& record, const RecordNote& noted) {
   const auto differs = [](std::string_view what, auto inside, auto outside) {
     return "its record says " + std::string(what) + " " + inside +
            ", and the ledger's own column " + outside;
@@ -238,7 +238,7 @@ std::string contradiction(const Totals& totals) {
   return {};
 }
 
-void Past::take_records(std::uint64_t number, Time published, const Accounted& task) {
+void Past::take_records(std::uint64_t number, Time published, const AccountedTask& task) {
   if (records.contains(number)) return;
   records.add(number);
   account(task, hours[hour_of(published)]);

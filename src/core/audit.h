@@ -18,16 +18,16 @@ std::int64_t hour_of(Time time);
 Time begin_of_hour(std::int64_t hour);
 
 // A task as its queue has it.
-struct Accounted {
+struct AccountedTask {
   State state = State::waiting;
   const Record* record = nullptr;  // null: never claimed
   std::optional<Time> ready{};     // when it was published, or its not-before; none: not known
 };
 // Counts it. Answers what its record contradicts itself in; empty: nothing.
-std::string account(const Accounted& task, Totals& into);
+std::string account(const AccountedTask& task, Totals& into);
 
 // What a store notes of a record outside of it, to find it by.
-struct Noted {
+struct RecordNote {
   State state{};
   Member member{};
   Sequence sequence{};  // zero: the record is about no entry
@@ -36,7 +36,7 @@ struct Noted {
 };
 // In what a store contradicts itself; empty: in nothing. All of these are never so, however a process
 // ended.
-std::string contradiction(const Record& record, const Noted& noted);
+std::string contradiction(const Record& record, const RecordNote& noted);
 std::string contradiction(Stage stage, bool has_body, bool has_records);
 std::string contradiction(const Totals& totals);
 
@@ -51,7 +51,7 @@ struct Past {
   Hours hours{};
   bool damaged = false;  // what was counted before could not be read
 
-  void take_records(std::uint64_t number, Time published, const Accounted& task);
+  void take_records(std::uint64_t number, Time published, const AccountedTask& task);
   void take_id(std::uint64_t number, Time published, std::uint64_t duplicates);
 
   friend bool operator==(const Past&, const Past&) = default;

@@ -170,7 +170,8 @@ Result<void> check_queue(const Queue& queue) {
   };
   if (!queue.stream.empty()) {
     if (auto ok = check_stream(queue.stream); !ok) return ok;
-    if (queue.ledger) return refuse("a ledger alone takes no stream: nothing is delivered to it");
+    if (queue.ledger)
+      return refuse("a ledger-only queue takes no stream: nothing is delivered to it");
     if (queue.key.empty())
       return refuse(
           "a stream of others' has no task ids: its key must say what a task is there, such as "
@@ -178,13 +179,13 @@ Result<void> check_queue(const Queue& queue) {
   }
   if (queue.ledger) {
     if (!queue.topic.empty() || !queue.key.empty() || queue.from)
-      return refuse("a ledger alone takes no topic, key or from: nothing is delivered to it");
+      return refuse("a ledger-only queue takes no topic, key or from: nothing is delivered to it");
     if (queue.max_running != 0 || queue.window != 0 || queue.timeout != Duration{0} || queue.paused)
       return refuse(
-          "a ledger alone takes no max-running, window, timeout or pause: its loops run by "
+          "a ledger-only queue takes no max-running, window, timeout or pause: its loops run by "
           "themselves");
     if (queue.in_doubt == InDoubt::steps || queue.in_doubt == InDoubt::probe)
-      return refuse("a ledger alone takes in-doubt retry or hold: it has no worker to ask");
+      return refuse("a ledger-only queue takes in-doubt retry or hold: it has no worker to ask");
   } else if (auto ok = check_filter(queue.topic); !ok) {
     return ok;
   } else if (queue.stream.empty() && own_topic(queue.topic) && !own_queue(queue.name)) {

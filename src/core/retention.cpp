@@ -47,7 +47,7 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
   return Forget::nothing;
 }
 
-bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now) {
+bool may_forget_ledger_only(const Standing& standing, const Retention& ages, StoreTime now) {
   return done(standing) && age(standing.since, now) >= ages.records;
 }
 

@@ -25,8 +25,8 @@ Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standi
 // False: too young, whatever its queues say.
 bool old_enough(Stage stage, StoreTime since, const Retention& ages, StoreTime now);
 
-// The same for a record without an entry, of a queue that is a ledger alone.
-bool may_forget_alone(const Standing& standing, const Retention& ages, StoreTime now);
+// The same for a record without an entry, of a ledger-only queue.
+bool may_forget_ledger_only(const Standing& standing, const Retention& ages, StoreTime now);
 
 // The same for a record whose entry lies in a stream of others'. As long as it is there, the record
 // alone keeps it from running again; and the record stands for the id, which nothing else remembers.

@@ -156,8 +156,8 @@ struct Stream {
 
 class Attempt {
  public:
-  Attempt(const Prepared& prepared, const TaskAttempt& assignment)
-      : prepared_(prepared), assignment_(assignment), steps_(assignment) {}
+  Attempt(const Prepared& prepared, const TaskAttempt& task_attempt)
+      : prepared_(prepared), task_attempt_(task_attempt), steps_(task_attempt) {}
 
   Report run() {
     Report report = run_program();
@@ -176,30 +176,31 @@ class Attempt {
  private:
   Report run_program() {
     // An earlier claim may have left processes that no supervisor and no worker could end.
-    if (assignment_.attempt > 1) end_strays(assignment_, prepared_.program.store, Claims::earlier);
+    if (task_attempt_.attempt > 1)
+      end_strays(task_attempt_, prepared_.program.store, Claims::earlier);
     // The worker before may have been killed with its supervisor. Its folder holds the task's body.
-    if (assignment_.in_doubt) AttemptFolder::clear_abandoned();
-    if (assignment_.stop.stop_requested())
+    if (task_attempt_.in_doubt) AttemptFolder::clear_abandoned();
+    if (task_attempt_.stop.stop_requested())
       return Report{no_answer("asked to stop before the program was started")};
-    auto folder = AttemptFolder::make(assignment_);
+    auto folder = AttemptFolder::make(task_attempt_);
     if (!folder) return never_started(folder.error());
     if (auto open = steps_.open(folder->socket_file()); !open) return never_started(open.error());
     const auto job = memory_file("once-job", job_bytes(*folder));
-    const auto input = memory_file("once-body", assignment_.task.body.text());
+    const auto input = memory_file("once-body", task_attempt_.task.body.text());
     const store::FileDescriptor stop_event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!job || !input || !stop_event || !output_.open() || !errors_.open())
       return never_started(cannot_start_program(command(), errno));
     std::vector<int> descriptors = {job.get(), input.get(), output_.theirs.get(),
                                     errors_.theirs.get(), folder->lock()};
-    if (assignment_.inheritable_fd >= 0) descriptors.push_back(assignment_.inheritable_fd);
+    if (task_attempt_.inheritable_fd >= 0) descriptors.push_back(task_attempt_.inheritable_fd);
 
     began_ = ProgramClock::now();
     if (prepared_.program.listener)
-      listener_ = prepared_.program.listener({.task = assignment_.task,
-                                              .queue = assignment_.queue,
-                                              .attempt = static_cast<int>(assignment_.attempt),
+      listener_ = prepared_.program.listener({.task = task_attempt_.task,
+                                              .queue = task_attempt_.queue,
+                                              .attempt = static_cast<int>(task_attempt_.attempt),
                                               .probe = prepared_.role == Role::probe});
-    const std::stop_callback on_stop(assignment_.stop,
+    const std::stop_callback on_stop(task_attempt_.stop,
                                      [&stop_event] { ::eventfd_write(stop_event.get(), 1); });
     for (bool again = true; again;) {
       auto supervisor = prepared_.supervisors->take();
@@ -220,7 +221,7 @@ class Attempt {
   // The supervisor is dead.
   void end_what_is_left(const SupervisorProcess& supervisor) const {
     supervisor.end_orphans();
-    end_strays(assignment_, prepared_.program.store, Claims::up_to_this);
+    end_strays(task_attempt_, prepared_.program.store, Claims::up_to_this);
   }
 
   // What is said of a run that was not begun: of a program that it did nothing, of a probe that it
@@ -234,9 +235,10 @@ class Attempt {
 
   std::string job_bytes(const AttemptFolder& folder) const {
     const auto& arguments = prepared_.command;
-    const auto variables = environment(prepared_.inherited, assignment_, prepared_.program, folder);
+    const auto variables =
+        environment(prepared_.inherited, task_attempt_, prepared_.program, folder);
     supervisor::Job job;
-    job.silence_ms = std::max<Duration::rep>(assignment_.lease.count() / kSilence, 0);
+    job.silence_ms = std::max<Duration::rep>(task_attempt_.lease.count() / kSilence, 0);
     job.grace_ms = std::max<Duration::rep>(prepared_.program.grace.count(), 0);
     job.arguments = static_cast<std::uint32_t>(arguments.size());
     job.variables = static_cast<std::uint32_t>(variables.size());
@@ -253,9 +255,9 @@ class Attempt {
 
   // Until the supervisor has said its last word, or is gone.
   void converse(const SupervisorProcess& supervisor, int stop_event) {
-    const auto pause = std::max(assignment_.lease / kHeartbeats, Duration{1});
+    const auto pause = std::max(task_attempt_.lease / kHeartbeats, Duration{1});
     auto next_beat = ProgramClock::time_point::max();
-    if (assignment_.lease.count() > 0) next_beat = ProgramClock::now() + pause;
+    if (task_attempt_.lease.count() > 0) next_beat = ProgramClock::now() + pause;
     auto kill_at = ProgramClock::time_point::max();
     bool stop_wanted = false;
     bool stop_sent = false;
@@ -378,7 +380,7 @@ class Attempt {
 
   Report completed(const AttemptFolder& folder) {
     how_ = "exit 0";
-    auto file = result_file(folder.result_file(), assignment_.max_result);
+    auto file = result_file(folder.result_file(), task_attempt_.max_result);
     Head& result = file ? *file : head_;
     const std::uint64_t oversize = result.oversize();
     Report report{Outcome::completed(body_of(result.take()))};
@@ -414,22 +416,22 @@ class Attempt {
   }
 
   const Prepared& prepared_;
-  const TaskAttempt& assignment_;
+  const TaskAttempt& task_attempt_;
   StepServer steps_;
   // One of the program's outputs, as the listener gets it and as much as is kept.
-  template <class StreamMessage, void (ProgramListener::*Hear)(std::string_view)>
+  template <class Buffer, void (ProgramListener::*Hear)(std::string_view)>
   struct Heard {
-    StreamMessage& kept;
+    Buffer& buffer;
     const std::unique_ptr<ProgramListener>& listener;
     void add(std::string_view bytes) {
-      kept.add(bytes);
+      buffer.add(bytes);
       if (listener && !bytes.empty()) (listener.get()->*Hear)(bytes);
     }
   };
 
   Stream output_{};
   Stream errors_{};
-  Head head_{assignment_.max_result};
+  Head head_{task_attempt_.max_result};
   Tail tail_{};
   std::unique_ptr<ProgramListener> listener_{};  // null: nobody listens
   Heard<Head, &ProgramListener::output> output_heard_{head_, listener_};
@@ -492,8 +494,8 @@ Result<Handler> handler_of(Role role, Program program, std::vector<std::string> 
   auto prepared =
       std::make_shared<const Prepared>(Prepared{role, std::move(program), std::move(command), *path,
                                                 std::move(*supervisors), std::move(inherited)});
-  return Handler([prepared = std::move(prepared)](const TaskAttempt& assignment) {
-    return Attempt(*prepared, assignment).run();
+  return Handler([prepared = std::move(prepared)](const TaskAttempt& task_attempt) {
+    return Attempt(*prepared, task_attempt).run();
   });
 }
 

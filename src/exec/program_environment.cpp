@@ -117,9 +117,9 @@ std::vector<std::string> inherited_environment() {
   return kept;
 }
 
-std::string task_line(const TaskAttempt& assignment) {
-  const Task& task = assignment.task;
-  std::string line = "{\"sequence\":" + std::to_string(assignment.sequence.value) + ',';
+std::string task_line(const TaskAttempt& task_attempt) {
+  const Task& task = task_attempt.task;
+  std::string line = "{\"sequence\":" + std::to_string(task_attempt.sequence.value) + ',';
   append_member("id", task.id, line);
   line += ',';
   append_member("topic", task.topic, line);
@@ -144,9 +144,9 @@ std::string task_line(const TaskAttempt& assignment) {
     append_member(name, value, line);
   }
   line += "},";
-  append_member("published_at", rfc3339(assignment.published_at), line);
+  append_member("published_at", rfc3339(task_attempt.published_at), line);
   line += ',';
-  append_member("digest", encoding::text(assignment.digest), line);
+  append_member("digest", encoding::text(task_attempt.digest), line);
   const auto append_time = [&](std::string_view name, const std::optional<Time>& time) {
     if (!time) return;
     line += ',';
@@ -158,7 +158,7 @@ std::string task_line(const TaskAttempt& assignment) {
   return line;
 }
 
-Result<AttemptFolder> AttemptFolder::make(const TaskAttempt& assignment) {
+Result<AttemptFolder> AttemptFolder::make(const TaskAttempt& task_attempt) {
   std::string path;
   const auto failure = [&](const char* what) {
     return Error{Code::failed,
@@ -185,7 +185,7 @@ Result<AttemptFolder> AttemptFolder::make(const TaskAttempt& assignment) {
   path = folder.task_file();
   const store::FileDescriptor file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file || !write_all(file.get(), task_line(assignment))) return failure("cannot write ");
+  if (!file || !write_all(file.get(), task_line(task_attempt))) return failure("cannot write ");
   return folder;
 }
 
@@ -211,7 +211,7 @@ AttemptFolder::~AttemptFolder() {
 }
 
 std::vector<std::string> environment(const std::vector<std::string>& inherited,
-                                     const TaskAttempt& assignment, const Program& program,
+                                     const TaskAttempt& task_attempt, const Program& program,
                                      const AttemptFolder& folder) {
   std::vector<std::string> variables = inherited;
   const auto set = [&](std::string_view name, std::string_view value) {
@@ -220,23 +220,23 @@ std::vector<std::string> environment(const std::vector<std::string>& inherited,
     variable += value;
     variables.push_back(std::move(variable));
   };
-  set("ONCE_ID", assignment.task.id);
-  set("ONCE_KEY", assignment.key);
-  set("ONCE_TOPIC", assignment.task.topic);
-  set("ONCE_QUEUE", assignment.queue);
-  set("ONCE_SEQUENCE", std::to_string(assignment.sequence.value));
-  set("ONCE_ATTEMPT", std::to_string(assignment.attempt));
-  set("ONCE_TOKEN", std::to_string(assignment.token.value));
-  set("ONCE_IN_DOUBT", assignment.in_doubt ? "1" : "0");
-  set("ONCE_IDEMPOTENCY_KEY", idempotency_key(assignment));
-  set("ONCE_CLAIM", claim_mark(assignment));
-  if (!assignment.run.empty()) {
-    set("ONCE_RUN", assignment.run);
-    set("ONCE_STEP", assignment.step);
+  set("ONCE_ID", task_attempt.task.id);
+  set("ONCE_KEY", task_attempt.key);
+  set("ONCE_TOPIC", task_attempt.task.topic);
+  set("ONCE_QUEUE", task_attempt.queue);
+  set("ONCE_SEQUENCE", std::to_string(task_attempt.sequence.value));
+  set("ONCE_ATTEMPT", std::to_string(task_attempt.attempt));
+  set("ONCE_TOKEN", std::to_string(task_attempt.token.value));
+  set("ONCE_IN_DOUBT", task_attempt.in_doubt ? "1" : "0");
+  set("ONCE_IDEMPOTENCY_KEY", idempotency_key(task_attempt));
+  set("ONCE_CLAIM", claim_mark(task_attempt));
+  if (!task_attempt.run.empty()) {
+    set("ONCE_RUN", task_attempt.run);
+    set("ONCE_STEP", task_attempt.step);
   }
-  if (assignment.deadline) set("ONCE_DEADLINE", rfc3339(*assignment.deadline));
+  if (task_attempt.deadline) set("ONCE_DEADLINE", rfc3339(*task_attempt.deadline));
   // By which `once step` finds the worker; a probe has no steps.
-  if (assignment.steps != nullptr) set("ONCE_SOCKET", folder.socket_file());
+  if (task_attempt.steps != nullptr) set("ONCE_SOCKET", folder.socket_file());
   set("ONCE_STORE", program.store);
   set("ONCE_BIN", program.supervisor);
   set("ONCE_TASK_FILE", folder.task_file());

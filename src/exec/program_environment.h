@@ -16,14 +16,14 @@ namespace once::engine {
 std::vector<std::string> inherited_environment();
 
 // The line that `once log` prints of the task, with its line end.
-std::string task_line(const TaskAttempt& assignment);
+std::string task_line(const TaskAttempt& task_attempt);
 
 // A private folder for one attempt, removed with all it holds by the destructor. A locked file in
 // it says that it has an owner. The worker and the supervisor hold the lock.
 class AttemptFolder {
  public:
   // In $TMPDIR, else /tmp, with the task's line as a file in it.
-  static Result<AttemptFolder> make(const TaskAttempt& assignment);
+  static Result<AttemptFolder> make(const TaskAttempt& task_attempt);
   // Removes the folders of this user there that no living process owns. A worker that was killed
   // together with its supervisor leaves one.
   static void clear_abandoned();
@@ -48,7 +48,7 @@ class AttemptFolder {
 
 // `inherited` and the variables of this attempt.
 std::vector<std::string> environment(const std::vector<std::string>& inherited,
-                                     const TaskAttempt& assignment, const Program& program,
+                                     const TaskAttempt& task_attempt, const Program& program,
                                      const AttemptFolder& folder);
 
 }  // namespace once::engine

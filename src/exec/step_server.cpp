@@ -42,7 +42,7 @@ bool is_same_user(int socket) {
 class StepServer::Conversation {
  public:
   Conversation(StepServer& server, Channel channel)
-      : server_(server), steps_(*server.assignment_.steps), channel_(std::move(channel)) {}
+      : server_(server), steps_(*server.task_attempt_.steps), channel_(std::move(channel)) {}
   ~Conversation() {
     if (name_.empty()) return;
     const std::lock_guard lock(server_.mutex_);
@@ -109,20 +109,20 @@ class StepServer::Conversation {
     auto begun = steps_.begin(name_, policy_, asked);
     Message reply;
     switch (begun.kind) {
-      case Steps::Begun::Kind::run:
-      case Steps::Begun::Kind::ask:
-        reply.kind = begun.kind == Steps::Begun::Kind::run ? Kind::run : Kind::ask;
-        reply.key = idempotency_key(server_.assignment_, name_);
-        reply.limit = server_.assignment_.max_result;
+      case Steps::BeginResult::Kind::run:
+      case Steps::BeginResult::Kind::ask:
+        reply.kind = begun.kind == Steps::BeginResult::Kind::run ? Kind::run : Kind::ask;
+        reply.key = idempotency_key(server_.task_attempt_, name_);
+        reply.limit = server_.task_attempt_.max_result;
         break;
-      case Steps::Begun::Kind::remembered:
+      case Steps::BeginResult::Kind::remembered:
         reply.kind = Kind::remembered;
         reply.cut = begun.result_cut;
         if (!reply.cut) reply.bytes = begun.result.text();
         break;
-      case Steps::Begun::Kind::over:
-      case Steps::Begun::Kind::refused:
-        reply.kind = begun.kind == Steps::Begun::Kind::over ? Kind::over : Kind::refused;
+      case Steps::BeginResult::Kind::over:
+      case Steps::BeginResult::Kind::refused:
+        reply.kind = begun.kind == Steps::BeginResult::Kind::over ? Kind::over : Kind::refused;
         reply.bytes = begun.error ? begun.error->message : "the worker does not say why";
         break;
     }
@@ -159,7 +159,7 @@ class StepServer::Conversation {
 };
 
 Result<void> StepServer::open(const std::string& path) {
-  if (assignment_.steps == nullptr) return {};
+  if (task_attempt_.steps == nullptr) return {};
   stop_ = store::FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (stop_) listening_ = step::listen_at(path);
   if (listening_) return {};
@@ -180,7 +180,7 @@ void StepServer::accept() {
   }
   if (!is_same_user(socket.get())) return;
   // An older `once step` sends up to a MiB, whatever the limit is.
-  Channel channel(std::move(socket), std::max(assignment_.max_result, step::kOldLimit),
+  Channel channel(std::move(socket), std::max(task_attempt_.max_result, step::kOldLimit),
                   stop_.get());
   if (is_full()) {
     channel.send(say(Kind::refused, "more than " + std::to_string(kMostAtOnce) +

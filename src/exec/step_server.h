@@ -17,7 +17,7 @@ namespace once::engine {
 // One thread uses it, the one that keeps the program; it never waits for the store but in finish().
 class StepServer {
  public:
-  explicit StepServer(const TaskAttempt& assignment) : assignment_(assignment) {}
+  explicit StepServer(const TaskAttempt& task_attempt) : task_attempt_(task_attempt) {}
   ~StepServer() { finish(); }
   StepServer(const StepServer&) = delete;
   StepServer& operator=(const StepServer&) = delete;
@@ -39,7 +39,7 @@ class StepServer {
 
   bool is_full();
 
-  const TaskAttempt& assignment_;
+  const TaskAttempt& task_attempt_;
   store::FileDescriptor listening_{};
   store::FileDescriptor stop_{};
   std::atomic<bool> stopping_ = false;

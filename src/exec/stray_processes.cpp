@@ -16,8 +16,8 @@ namespace once::engine {
 namespace {
 
 // Names the task in the mark. A step of that name would have the same key, which does no harm.
-std::string task_mark(const TaskAttempt& assignment) {
-  return idempotency_key(assignment, "claim") + '.';
+std::string task_mark(const TaskAttempt& task_attempt) {
+  return idempotency_key(task_attempt, "claim") + '.';
 }
 
 // As getenv() finds it.
@@ -60,10 +60,10 @@ bool same_store(const std::string& store, std::string_view other, pid_t pid) {
 
 class Mark {
  public:
-  Mark(const TaskAttempt& assignment, const std::string& store, Claims which)
-      : task_(task_mark(assignment)),
+  Mark(const TaskAttempt& task_attempt, const std::string& store, Claims which)
+      : task_(task_mark(task_attempt)),
         store_(store),
-        token_(assignment.token.value),
+        token_(task_attempt.token.value),
         which_(which) {}
 
   bool is_on(pid_t pid) const {
@@ -103,14 +103,14 @@ bool kill_marked(const Mark& mark) {
 
 }  // namespace
 
-std::string claim_mark(const TaskAttempt& assignment) {
-  return task_mark(assignment) + std::to_string(assignment.token.value);
+std::string claim_mark(const TaskAttempt& task_attempt) {
+  return task_mark(task_attempt) + std::to_string(task_attempt.token.value);
 }
 
-void end_strays(const TaskAttempt& assignment, const std::string& store, Claims which) {
-  const Mark mark(assignment, store, which);
+void end_strays(const TaskAttempt& task_attempt, const std::string& store, Claims which) {
+  const Mark mark(task_attempt, store, which);
   while (kill_marked(mark)) {
-    if (which == Claims::earlier && assignment.stop.stop_requested()) return;
+    if (which == Claims::earlier && task_attempt.stop.stop_requested()) return;
     ::poll(nullptr, 0, 1);
   }
 }

@@ -157,9 +157,9 @@ std::vector<Result<void>> ActionExecutor::perform(std::vector<Caused> events) {
     std::move(batch->items.begin(), batch->items.end(), std::back_inserter(items));
     batches[i] = std::move(*batch);
   }
-  std::vector<Result<store::Appended>> answers;
+  std::vector<Result<store::AppendResult>> answers;
   if (!items.empty()) answers = log_.append(std::move(items), EventLog::Again::same);
-  std::span<const Result<store::Appended>> rest(answers);
+  std::span<const Result<store::AppendResult>> rest(answers);
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (!batches[i]) continue;
     const auto& [definition, state, actions, gated] = events[i];
@@ -175,7 +175,7 @@ std::vector<Result<void>> ActionExecutor::perform(std::vector<Caused> events) {
 
 Result<ActionExecutor::Batch> ActionExecutor::prepare(Caused& event) {
   auto filled =
-      book_.with_outputs(std::move(event.state), needed_by(event.definition, event.actions));
+      run_store_.with_outputs(std::move(event.state), needed_by(event.definition, event.actions));
   if (!filled) return filled.error();
   event.state = std::move(*filled);
   Batch batch;
@@ -212,7 +212,7 @@ Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
   if (definition.max_runs > 0 &&
       std::any_of(actions.begin(), actions.end(),
                   [](const auto& action) { return start_in(action).has_value(); })) {
-    auto wait = gates_.admit(definition, state);
+    auto wait = start_limits_.admit(definition, state);
     if (!wait) return wait.error();
     if (*wait) {
       batch.event(core::event_in(state, Kind::admit, state.admits.n + 1), **wait);
@@ -227,7 +227,7 @@ Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
       const std::uint32_t n = rate_retries_of(state, step);
       const std::string who =
           start->round > 0 ? state.run + '.' + std::to_string(start->round) : state.run;
-      auto wait = gates_.pass_rate(definition, step, who, n > 0);
+      auto wait = start_limits_.pass_rate(definition, step, who, n > 0);
       if (!wait) return wait.error();
       if (*wait) {
         batch.event(core::event_in(state, Kind::rate_retry, n + 1, step.id), **wait);
@@ -303,7 +303,7 @@ Result<void> ActionExecutor::end_run(const core::FlowDefinition& definition,
       event.value = std::move(*output);
     } else {
       const std::string key = RunStore::output_key(state.run, end.round);
-      if (auto kept = book_.put_value(key, std::move(*output)); !kept) return kept;
+      if (auto kept = run_store_.put_value(key, std::move(*output)); !kept) return kept;
       event.value_place = {
           .queue = std::string(core::kValuesLedger), .key = key, .sequence = state.started};
     }
@@ -322,7 +322,7 @@ Result<void> ActionExecutor::send(const core::RunState& state, Batch batch) {
 }
 
 Result<void> ActionExecutor::sent(const core::RunState& state, const Batch& batch,
-                                  std::span<const Result<store::Appended>> answers) {
+                                  std::span<const Result<store::AppendResult>> answers) {
   Batch ends;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Batch::Item& meant = batch.meant[i];
@@ -332,7 +332,8 @@ Result<void> ActionExecutor::sent(const core::RunState& state, const Batch& batc
     if (!answers[i] && (!never || (meant.step == nullptr && !meant.end))) return answers[i].error();
     // Another end was first. The output that was stored for this end is not used and ages.
     if (meant.end && taken && meant.end->value_place)
-      if (auto settled = book_.settle_value(meant.end->value_place->key); !settled) return settled;
+      if (auto settled = run_store_.settle_value(meant.end->value_place->key); !settled)
+        return settled;
     if (meant.end && never) {
       core::FlowEvent failed = *meant.end;
       failed.run_outcome = core::RunOutcome::failed;
@@ -477,7 +478,7 @@ Result<void> ActionExecutor::finish(const core::FlowDefinition& definition,
             call_off(core::event_id(core::event_in(state, Kind::admit, state.admits.n + 1)), state);
         !done)
       return done;
-  return gates_.leave(definition, state.run);
+  return start_limits_.leave(definition, state.run);
 }
 
 // Reads the queues again if no remembered queue takes the step's topic.

@@ -2,8 +2,8 @@
 // by this runner or another: appends have fixed ids, an order has a fixed nonce, and a cancelled
 // task stays cancelled. The order is:
 //
-//   1. the start limits (start_limits.h, called gates here); a start that they refuse becomes a
-//      later event that tries again
+//   1. the start limits (start_limits.h); a start that they refuse becomes a later event that tries
+//      again
 //   2. all appends of all events, as one batch: tasks of steps, timers, ends of steps and of the run
 //   3. orders and cancellations
 //   4. after the end of the run: its place among max_runs becomes free
@@ -25,12 +25,12 @@ std::size_t most_kept(const core::FlowDefinition& definition);
 
 class ActionExecutor {
  public:
-  ActionExecutor(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
+  ActionExecutor(store::Store& store, Scheduler& scheduler, RunStore& run_store, EventLog& log)
       : store_(store),
         scheduler_(scheduler),
-        book_(book),
+        run_store_(run_store),
         log_(log),
-        gates_(store, scheduler, book) {}
+        start_limits_(store, scheduler, run_store) {}
 
   // The actions that one event causes.
   struct Caused {
@@ -64,7 +64,7 @@ class ActionExecutor {
   Result<Batch> prepare(Caused& event);
   Result<void> send(const core::RunState& state, Batch batch);
   Result<void> sent(const core::RunState& state, const Batch& batch,
-                    std::span<const Result<store::Appended>> answers);
+                    std::span<const Result<store::AppendResult>> answers);
   Result<void> refuse(const core::FlowStep& step, const core::RunState& state,
                       const std::string& why, Batch& batch);
   Result<void> follow_up(const core::FlowDefinition& definition, const core::RunState& state,
@@ -82,9 +82,9 @@ class ActionExecutor {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  RunStore& book_;
+  RunStore& run_store_;
   EventLog& log_;
-  StartLimits gates_;
+  StartLimits start_limits_;
   std::mutex mutex_;
   Queues queues_;         // under mutex_
   Moment queues_read_{};  // under mutex_

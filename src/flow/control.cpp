@@ -162,17 +162,17 @@ Result<FlowControl::Known> FlowControl::find_folded(std::string_view run, Output
   if (const auto ok = core::check_id(run); !ok)
     return Error{.code = ok.error().code,
                  .message = "no run can be called so: " + ok.error().message};
-  auto known = find_run(book_, log_, run);
+  auto known = find_run(run_store_, log_, run);
   if (!known) return known.error();
   if (!*known) return no_run(run);
   Known found{.run = std::move(**known)};
   core::RunState& state = found.run.state;
-  auto definition = book_.definition(state.workflow, state.version);
+  auto definition = run_store_.definition(state.workflow, state.version);
   if (!definition) return definition.error();
   found.definition = std::move(*definition);
   auto filled = outputs == Outputs::all
-                    ? book_.whole(std::move(state))
-                    : book_.with_judged_outputs(*found.definition, std::move(state));
+                    ? run_store_.whole(std::move(state))
+                    : run_store_.with_judged_outputs(*found.definition, std::move(state));
   if (!filled) return filled.error();
   state = std::move(*filled);
   return found;
@@ -331,7 +331,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
                        }));
   const core::StepStanding standing =
       core::stand(definition, state, encoding::judge()).steps[*index];
-  const auto said = book_.with_outputs(state, {std::string(step)});
+  const auto said = run_store_.with_outputs(state, {std::string(step)});
   if (!said) return said.error();
   core::FlowEvent event =
       core::event_in(state, EventKind::step, std::max<std::uint32_t>(standing.n, 1));

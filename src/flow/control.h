@@ -17,8 +17,8 @@ namespace once::engine {
 
 class FlowControl {
  public:
-  FlowControl(store::Store& store, RunStore& book, EventLog& log)
-      : store_(store), book_(book), log_(log) {}
+  FlowControl(store::Store& store, RunStore& run_store, EventLog& log)
+      : store_(store), run_store_(run_store), log_(log) {}
 
   // All signals of a name have one entry in the log, so the log says which one counts. Another body under
   // the id of that one is conflicting_duplicate; a run that is over is wrong_state.
@@ -63,7 +63,7 @@ class FlowControl {
                              const std::map<std::string, std::uint32_t>& steps);
 
   store::Store& store_;
-  RunStore& book_;
+  RunStore& run_store_;
   EventLog& log_;
 };
 

@@ -58,14 +58,14 @@ class EventHandler::Batch {
   void find_runs() {
     std::vector<std::string> unknown;
     for (auto& [run, events] : runs_) {
-      auto known = handler_.book_.recall(run);
+      auto known = handler_.run_store_.recall(run);
       events.recalled = known.has_value();
       if (known)
         events.known = std::move(*known);
       else
         unknown.emplace_back(run);
     }
-    auto found = handler_.book_.runs(unknown);
+    auto found = handler_.run_store_.runs(unknown);
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       const auto events = runs_.find(unknown[i]);
       if (!found[i])
@@ -95,7 +95,8 @@ class EventHandler::Batch {
       for (Handled* const handled : run.events)
         if (handled->event.kind == EventKind::started)
           run.changed = core::fold(state, handled->event) || run.changed;
-    auto definition = handler_.book_.definition(run.events.front()->event.workflow, state.version);
+    auto definition =
+        handler_.run_store_.definition(run.events.front()->event.workflow, state.version);
     if (!definition) return false;
     run.definition = std::move(*definition);
     std::erase_if(run.events, [&](Handled* handled) { return leave_out(run, *handled); });
@@ -123,7 +124,7 @@ class EventHandler::Batch {
       writes.push_back(&run.known);
     }
     if (writes.empty()) return;
-    const auto written = handler_.book_.write(writes);
+    const auto written = handler_.run_store_.write(writes);
     for (std::size_t i = 0; i < names.size(); ++i)
       if (!written[i] || !written[i]->written) runs_.erase(names[i]);
   }
@@ -174,7 +175,7 @@ std::vector<Report> EventHandler::handle(std::span<const TaskAttempt> attempts) 
 
 Result<void> EventHandler::take(core::FlowEvent event) {
   bool placed = false;
-  std::optional<KnownRun> known = book_.recall(event.run);
+  std::optional<KnownRun> known = run_store_.recall(event.run);
   bool recalled = known.has_value();
   for (int tries = 0; tries < kEventTries; ++tries) {
     if (!known) {
@@ -184,7 +185,7 @@ Result<void> EventHandler::take(core::FlowEvent event) {
       known = std::move(*found);
     }
     core::RunState& state = known->state;
-    auto definition = book_.definition(event.workflow, state.version);
+    auto definition = run_store_.definition(event.workflow, state.version);
     if (!definition) return definition.error();
     // Any caller may send any signal. Only signals that a step waits for become facts.
     if (event.kind == EventKind::signal && !core::awaits(**definition, event.signal)) return {};
@@ -192,7 +193,7 @@ Result<void> EventHandler::take(core::FlowEvent event) {
       if (auto done = place_value(**definition, event); !done) return done;
     placed = true;
     if (core::fold(state, event) || !known->revision) {
-      auto written = book_.write(state, known->revision);
+      auto written = run_store_.write(state, known->revision);
       if (!written) return written.error();
       if (!written->written) {
         known = std::move(written->current);
@@ -214,8 +215,8 @@ Result<void> EventHandler::take(core::FlowEvent event) {
 }
 
 Result<std::optional<KnownRun>> EventHandler::find(const core::FlowEvent& event) {
-  if (event.kind != EventKind::started) return find_run(book_, log_, event.run);
-  auto known = book_.run(event.run);
+  if (event.kind != EventKind::started) return find_run(run_store_, log_, event.run);
+  auto known = run_store_.run(event.run);
   if (!known || *known) return known;
   KnownRun begun;
   core::fold(begun.state, event);
@@ -232,7 +233,7 @@ Result<void> EventHandler::end_forgotten(const core::FlowEvent& event) {
   if (!*started) return {};
   core::RunState state;
   core::fold(state, **started);
-  return book_.settle_key(state);
+  return run_store_.settle_key(state);
 }
 
 Result<void> EventHandler::place_value(const core::FlowDefinition& definition,
@@ -258,8 +259,8 @@ Result<void> EventHandler::place_value(const core::FlowDefinition& definition,
   }
   if (event.value.size() <= most_kept(definition)) return {};
   event.elsewhere = true;
-  return book_.put_value(RunStore::value_key(event.run, event.step, event.n),
-                         std::exchange(event.value, {}));
+  return run_store_.put_value(RunStore::value_key(event.run, event.step, event.n),
+                              std::exchange(event.value, {}));
 }
 
 Result<std::optional<core::FlowEvent>> EventHandler::awaited_signal(
@@ -284,7 +285,7 @@ std::vector<Result<void>> EventHandler::act(std::span<const Folded> events) {
     const auto goes_on = before_plan(events[i]);
     if (!goes_on) answers[i] = goes_on.error();
     if (!goes_on || !*goes_on) continue;
-    auto judged = book_.with_judged_outputs(definition, state);
+    auto judged = run_store_.with_judged_outputs(definition, state);
     if (!judged) {
       answers[i] = judged.error();
       continue;
@@ -296,7 +297,7 @@ std::vector<Result<void>> EventHandler::act(std::span<const Folded> events) {
                       .actions = std::move(actions),
                       .gated = event.kind != EventKind::timer});
   }
-  auto performed = acts_.perform(std::move(caused));
+  auto performed = executor_.perform(std::move(caused));
   for (std::size_t at = 0; at < planned.size(); ++at) answers[planned[at]] = performed[at];
   settle_ended_keys(events, answers);
   return answers;
@@ -305,12 +306,12 @@ std::vector<Result<void>> EventHandler::act(std::span<const Folded> events) {
 Result<bool> EventHandler::before_plan(const Folded& folded) {
   const auto& [definition, state, event] = folded;
   if (event.kind == EventKind::retried)
-    if (auto settled = book_.settle_key(state); !settled) return settled.error();
+    if (auto settled = run_store_.settle_key(state); !settled) return settled.error();
   // From the end of the run on, its large outputs age. An output that arrives after the end ages
   // from then on. This needs `state` without the large outputs, because only then it says which are
   // large.
   if ((event.kind == EventKind::ended || event.elsewhere) && core::over_for_good(state))
-    if (auto settled = book_.settle_values(state); !settled) return settled.error();
+    if (auto settled = run_store_.settle_values(state); !settled) return settled.error();
   if (event.kind != EventKind::timer) return true;
   // The sender of a signal that is in the log was told that it counts. So the signal is handled
   // before the timer, even if its own event comes later.
@@ -331,7 +332,7 @@ void EventHandler::settle_ended_keys(std::span<const Folded> events,
   for (std::size_t i = 0; i < events.size(); ++i)
     if (has_ended(i) && std::find(runs.begin(), runs.end(), &events[i].state) == runs.end())
       runs.push_back(&events[i].state);
-  const auto settled = book_.settle_keys(runs);
+  const auto settled = run_store_.settle_keys(runs);
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (!has_ended(i)) continue;
     const auto at = std::find(runs.begin(), runs.end(), &events[i].state) - runs.begin();

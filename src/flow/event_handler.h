@@ -22,8 +22,11 @@ namespace once::engine {
 
 class EventHandler {
  public:
-  EventHandler(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
-      : store_(store), book_(book), log_(log), acts_(store, scheduler, book, log) {}
+  EventHandler(store::Store& store, Scheduler& scheduler, RunStore& run_store, EventLog& log)
+      : store_(store),
+        run_store_(run_store),
+        log_(log),
+        executor_(store, scheduler, run_store, log) {}
 
   // Returns one report per event. Any thread may call it.
   std::vector<Report> handle(std::span<const TaskAttempt> events);
@@ -62,9 +65,9 @@ class EventHandler {
   void settle_ended_keys(std::span<const Folded> events, std::span<Result<void>> answers);
 
   store::Store& store_;
-  RunStore& book_;
+  RunStore& run_store_;
   EventLog& log_;
-  ActionExecutor acts_;
+  ActionExecutor executor_;
 };
 
 }  // namespace once::engine

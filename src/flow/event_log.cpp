@@ -33,8 +33,8 @@ Result<void> EventLog::check(const core::FlowEvent& event) {
   return {};
 }
 
-std::vector<Result<store::Appended>> EventLog::append(std::vector<store::Append> items,
-                                                      Again again) {
+std::vector<Result<store::AppendResult>> EventLog::append(std::vector<store::Append> items,
+                                                          Again again) {
   std::vector<std::optional<Error>> refused(items.size());
   std::vector<store::Append> sent;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -51,17 +51,17 @@ std::vector<Result<store::Appended>> EventLog::append(std::vector<store::Append>
       scheduler_.random_bytes(item.nonce.bytes.data(), item.nonce.bytes.size());
     sent.push_back(std::move(item));
   }
-  std::vector<Result<store::Appended>> found;
+  std::vector<Result<store::AppendResult>> found;
   if (!sent.empty()) found = combiner_.submit(std::move(sent));
-  std::vector<Result<store::Appended>> answers;
+  std::vector<Result<store::AppendResult>> answers;
   answers.reserve(items.size());
   auto next = found.begin();
   for (std::optional<Error>& error : refused)
-    answers.push_back(error ? Result<store::Appended>(std::move(*error)) : std::move(*next++));
+    answers.push_back(error ? Result<store::AppendResult>(std::move(*error)) : std::move(*next++));
   return answers;
 }
 
-Result<store::Appended> EventLog::append(store::Append item, Again again) {
+Result<store::AppendResult> EventLog::append(store::Append item, Again again) {
   std::vector<store::Append> one;
   one.push_back(std::move(item));
   return std::move(append(std::move(one), again).front());

@@ -28,9 +28,9 @@ class EventLog {
   // Returns one answer per item, in order. Makes digest and nonce. A conflict is an answer: the id
   // has other content, which does not change. A Combiner joins the appends of many threads. Any
   // thread may call it.
-  std::vector<Result<store::Appended>> append(std::vector<store::Append> items,
-                                              Again again = Again::duplicate);
-  Result<store::Appended> append(store::Append item, Again again = Again::duplicate);
+  std::vector<Result<store::AppendResult>> append(std::vector<store::Append> items,
+                                                  Again again = Again::duplicate);
+  Result<store::AppendResult> append(store::Append item, Again again = Again::duplicate);
 
   // The event in the log under that id. nullopt if there is none, or if its body is retired.
   Result<std::optional<core::FlowEvent>> find(std::string_view id);
@@ -40,7 +40,7 @@ class EventLog {
  private:
   store::Store& store_;
   Scheduler& scheduler_;
-  Combiner<store::Append, Result<store::Appended>> combiner_;
+  Combiner<store::Append, Result<store::AppendResult>> combiner_;
 };
 
 }  // namespace once::engine

@@ -2,8 +2,8 @@
 
 namespace once::engine {
 
-Result<std::optional<KnownRun>> find_run(RunStore& book, EventLog& log, std::string_view run) {
-  auto known = book.run(run);
+Result<std::optional<KnownRun>> find_run(RunStore& run_store, EventLog& log, std::string_view run) {
+  auto known = run_store.run(run);
   if (!known || *known) return known;
   const std::string id = std::string(run) + ".started";
   auto started = log.find(id);
@@ -13,7 +13,7 @@ Result<std::optional<KnownRun>> find_run(RunStore& book, EventLog& log, std::str
   // now, or has expired.
   auto handled = log.handled(id);
   if (!handled) return handled.error();
-  if (*handled) return book.run(run);
+  if (*handled) return run_store.run(run);
   KnownRun begun;
   core::fold(begun.state, **started);
   return std::optional(std::move(begun));

@@ -10,6 +10,6 @@
 namespace once::engine {
 
 // Returns nullopt if there is no such run, or if it has expired.
-Result<std::optional<KnownRun>> find_run(RunStore& book, EventLog& log, std::string_view run);
+Result<std::optional<KnownRun>> find_run(RunStore& run_store, EventLog& log, std::string_view run);
 
 }  // namespace once::engine

@@ -406,23 +406,25 @@ Result<bool> RunStore::any_active() {
   return !last.empty();
 }
 
-Result<BookWrite<KnownRun>> RunStore::write(const core::RunState& state, core::Revision expected) {
+Result<ValueWriteResult<KnownRun>> RunStore::write(const core::RunState& state,
+                                                   core::Revision expected) {
   const KnownRun run{.state = state, .revision = expected};
   const KnownRun* const one = &run;
   return std::move(write(std::span(&one, 1)).front());
 }
 
-std::vector<Result<BookWrite<KnownRun>>> RunStore::write(std::span<const KnownRun* const> runs) {
+std::vector<Result<ValueWriteResult<KnownRun>>> RunStore::write(
+    std::span<const KnownRun* const> runs) {
   std::vector<store::KeyWrite> items;
   std::vector<std::size_t> sizes;
   for (const KnownRun* const run : runs) {
     auto item = run_write(*run);
-    if (!item) return std::vector<Result<BookWrite<KnownRun>>>(runs.size(), item.error());
+    if (!item) return std::vector<Result<ValueWriteResult<KnownRun>>>(runs.size(), item.error());
     sizes.push_back(item->bytes.size());
     items.push_back(std::move(*item));
   }
-  std::vector<Result<BookWrite<KnownRun>>> answers;
-  std::vector<Result<store::KeyWritten>> written = write(std::move(items));
+  std::vector<Result<ValueWriteResult<KnownRun>>> answers;
+  std::vector<Result<store::KeyWriteResult>> written = write(std::move(items));
   for (std::size_t i = 0; i < runs.size(); ++i)
     answers.push_back(run_written(runs[i]->state, sizes[i], std::move(written[i])));
   return answers;
@@ -440,10 +442,11 @@ Result<store::KeyWrite> RunStore::run_write(const KnownRun& run) {
   return item;
 }
 
-Result<BookWrite<KnownRun>> RunStore::run_written(const core::RunState& state, std::size_t size,
-                                                  Result<store::KeyWritten> written) {
+Result<ValueWriteResult<KnownRun>> RunStore::run_written(const core::RunState& state,
+                                                         std::size_t size,
+                                                         Result<store::KeyWriteResult> written) {
   if (!written) return written.error();
-  BookWrite<KnownRun> answer{.written = written->written};
+  ValueWriteResult<KnownRun> answer{.written = written->written};
   if (answer.written) remember(state, written->revision, size);
   if (answer.written || !written->current) return answer;
   auto known = run_of(*written->current);
@@ -499,13 +502,13 @@ Result<store::KeyWrite> RunStore::key_write(std::string_view workflow, std::stri
   return item;
 }
 
-Result<BookWrite<StartKey>> RunStore::write(std::string_view workflow, std::string_view key,
-                                            const StartKey& next, core::Revision expected) {
+Result<ValueWriteResult<StartKey>> RunStore::write(std::string_view workflow, std::string_view key,
+                                                   const StartKey& next, core::Revision expected) {
   auto item = key_write(workflow, key, next, expected);
   if (!item) return item.error();
   const auto written = write(std::move(*item));
   if (!written) return written.error();
-  BookWrite<StartKey> answer{.written = written->written};
+  ValueWriteResult<StartKey> answer{.written = written->written};
   if (answer.written || !written->current) return answer;
   auto known = key_of(key, *written->current);
   if (!known) return known.error();
@@ -776,22 +779,22 @@ RunStore::Got RunStore::get(store::Key key) {
   return std::move(gets_.submit(std::move(one)).front());
 }
 
-Result<store::KeyWritten> RunStore::write(store::KeyWrite item) {
+Result<store::KeyWriteResult> RunStore::write(store::KeyWrite item) {
   std::vector<store::KeyWrite> one;
   one.push_back(std::move(item));
   return std::move(write(std::move(one)).front());
 }
 
-std::vector<Result<store::KeyWritten>> RunStore::write(std::vector<store::KeyWrite> items) {
-  std::vector<Result<store::KeyWritten>> answers = writes_.submit(items);
+std::vector<Result<store::KeyWriteResult>> RunStore::write(std::vector<store::KeyWrite> items) {
+  std::vector<Result<store::KeyWriteResult>> answers = writes_.submit(items);
   for (std::size_t i = 0; i < items.size(); ++i)
     if (!answers[i] && answers[i].error().in_doubt)
       answers[i] = find_out(items[i], std::move(answers[i]));
   return answers;
 }
 
-Result<store::KeyWritten> RunStore::find_out(const store::KeyWrite& item,
-                                             Result<store::KeyWritten> written) {
+Result<store::KeyWriteResult> RunStore::find_out(const store::KeyWrite& item,
+                                                 Result<store::KeyWriteResult> written) {
   for (int round = 1;; ++round) {
     if (round > 1) written = std::move(writes_.submit({item}).front());
     if (!written && !written.error().in_doubt) return written;
@@ -806,8 +809,8 @@ Result<store::KeyWritten> RunStore::find_out(const store::KeyWrite& item,
       continue;
     }
     if (*there && (*there)->bytes == item.bytes && (*there)->lives == item.lives)
-      return store::KeyWritten{.written = true, .revision = revision};
-    return store::KeyWritten{.written = false, .revision = {}, .current = std::move(*there)};
+      return store::KeyWriteResult{.written = true, .revision = revision};
+    return store::KeyWriteResult{.written = false, .revision = {}, .current = std::move(*there)};
   }
 }
 

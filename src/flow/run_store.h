@@ -1,6 +1,6 @@
 // The values of workflows in key_values(): definitions, start keys, runs, large outputs and notes.
 // Each write is a compare-and-swap on the revision that its writer has read. A Combiner joins the
-// requests of many threads. Members of this type are called book_ in this folder.
+// requests of many threads.
 //
 //   key                            value
 //   flow, payment, 0000000003      the definition; {"removed": definition} once it was removed
@@ -63,7 +63,7 @@ struct FlowNote {
 
 // The result of a compare-and-swap.
 template <class T>
-struct BookWrite {
+struct ValueWriteResult {
   bool written = false;
   std::optional<T> current{};  // if not written: the current value; nullopt if there is none
 };
@@ -110,15 +110,15 @@ class RunStore {
   Result<bool> any_active();
   // Writes the run's value over that revision (zero: there must be no value). If the answer was
   // lost and the value has these facts, it counts as written.
-  Result<BookWrite<KnownRun>> write(const core::RunState& state, core::Revision expected);
+  Result<ValueWriteResult<KnownRun>> write(const core::RunState& state, core::Revision expected);
   // The same for several runs, in one store call. A run occurs at most once.
-  std::vector<Result<BookWrite<KnownRun>>> write(std::span<const KnownRun* const> runs);
+  std::vector<Result<ValueWriteResult<KnownRun>>> write(std::span<const KnownRun* const> runs);
 
   Result<std::optional<StartKey>> key(std::string_view workflow, std::string_view key);
   // Writes the key's value over that revision: which run it has, and whether that run has ended.
   // The store's time replaces `ended`. If the value is there already, it counts as written.
-  Result<BookWrite<StartKey>> write(std::string_view workflow, std::string_view key,
-                                    const StartKey& next, core::Revision expected);
+  Result<ValueWriteResult<StartKey>> write(std::string_view workflow, std::string_view key,
+                                           const StartKey& next, core::Revision expected);
   // Removes the key's value if it still has that revision.
   Result<void> free_key(std::string_view workflow, std::string_view key, core::Revision revision);
   // A page of them, after the one that had that `next`; empty `next`: the last page.
@@ -171,13 +171,13 @@ class RunStore {
   Got get(store::Key key);
   std::vector<Got> get(std::vector<store::Key> keys) { return gets_.submit(std::move(keys)); }
   // If the answer is lost, reads the value back.
-  Result<store::KeyWritten> write(store::KeyWrite item);
-  std::vector<Result<store::KeyWritten>> write(std::vector<store::KeyWrite> items);
-  Result<store::KeyWritten> find_out(const store::KeyWrite& item,
-                                     Result<store::KeyWritten> written);
+  Result<store::KeyWriteResult> write(store::KeyWrite item);
+  std::vector<Result<store::KeyWriteResult>> write(std::vector<store::KeyWrite> items);
+  Result<store::KeyWriteResult> find_out(const store::KeyWrite& item,
+                                         Result<store::KeyWriteResult> written);
   Result<store::KeyWrite> run_write(const KnownRun& run);
-  Result<BookWrite<KnownRun>> run_written(const core::RunState& state, std::size_t size,
-                                          Result<store::KeyWritten> written);
+  Result<ValueWriteResult<KnownRun>> run_written(const core::RunState& state, std::size_t size,
+                                                 Result<store::KeyWriteResult> written);
   // The write that makes the key's value follow the run. nullopt if it does already.
   Result<std::optional<store::KeyWrite>> key_write(const core::RunState& state, const Got& key,
                                                    const Got& run);
@@ -202,7 +202,7 @@ class RunStore {
   Scheduler& scheduler_;
   store::KeyValue& values_;
   Combiner<store::Key, Got> gets_;
-  Combiner<store::KeyWrite, Result<store::KeyWritten>> writes_;
+  Combiner<store::KeyWrite, Result<store::KeyWriteResult>> writes_;
   struct Newest {
     FlowDefinitionRef definition{};
     Moment looked{};

@@ -15,24 +15,24 @@ constexpr Duration kRunnerEmptyLook = 100ms;  // between two looks at whether a 
 FlowRunner::FlowRunner(store::Store& store, Scheduler& scheduler)
     : store_(store),
       scheduler_(scheduler),
-      book_(store, scheduler),
+      run_store_(store, scheduler),
       log_(store, scheduler),
-      starter_(store, scheduler, book_, log_),
-      turn_(store, scheduler, book_, log_),
+      starter_(store, scheduler, run_store_, log_),
+      handler_(store, scheduler, run_store_, log_),
       mutex_(scheduler.mutex()),
       wake_(mutex_->condition()) {}
 
 Result<std::unique_ptr<FlowRunner>> FlowRunner::make(store::Store& store, Scheduler& scheduler,
                                                      FlowRunnerSettings settings) {
   std::unique_ptr<FlowRunner> runner(new FlowRunner(store, scheduler));
-  if (auto made = runner->book_.make_queues(); !made) return made.error();
+  if (auto made = runner->run_store_.make_queues(); !made) return made.error();
   const auto queues = store.queues();
   if (!queues) return queues.error();
-  WorkerSettings worker{
-      .batch_handler = [turn = &runner->turn_](auto events) { return turn->handle(events); },
-      .concurrency = settings.concurrency,
-      .name = std::move(settings.name),
-      .on_store = std::move(settings.on_store)};
+  WorkerSettings worker{.batch_handler = [handler = &runner->handler_](
+                                             auto events) { return handler->handle(events); },
+                        .concurrency = settings.concurrency,
+                        .name = std::move(settings.name),
+                        .on_store = std::move(settings.on_store)};
   for (const Queue& queue : *queues)
     if (queue.name == core::kFlowQueue) worker.queue = queue;
   worker.duties.push_back(
@@ -97,7 +97,7 @@ Result<bool> FlowRunner::no_run_is_active() {
   const auto settled = store_.all_settled(core::kFlowQueue);
   if (!settled) return settled.error();
   if (!*settled) return false;
-  const auto active = book_.any_active();
+  const auto active = run_store_.any_active();
   if (!active) return active.error();
   return !*active;
 }

@@ -39,10 +39,10 @@ class FlowRunner {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  RunStore book_;
+  RunStore run_store_;
   EventLog log_;
   FlowStarter starter_;
-  EventHandler turn_;
+  EventHandler handler_;
   const std::unique_ptr<Mutex> mutex_;
   const std::unique_ptr<Condition> wake_;  // of wait_until_empty()
   std::unique_ptr<Worker> worker_;

@@ -79,7 +79,7 @@ std::uint64_t left_to_newcomers(const RateNote& note, std::uint64_t limit) {
 }
 
 // Books the first later window that has room.
-void book(RateNote& note, std::uint64_t limit) {
+void book_window(RateNote& note, std::uint64_t limit) {
   if (note.booked_to <= note.window) {
     note.booked_to = note.window + 1;
     note.booked = 0;
@@ -115,7 +115,7 @@ Duration until_window(std::uint64_t window, Duration per, Duration now) {
 // Books a window for a start that is refused for the first time. Returns the wait until then.
 Duration until_booked(RateNote& note, Duration per, Duration now, std::string_view who,
                       std::uint64_t limit) {
-  book(note, limit);
+  book_window(note, limit);
   const Duration next = until_window(note.window + 1, per, now);
   return std::clamp(until_window(note.booked_to, per, now), next, std::max(next, kLongestBooking)) +
          spread(who, per / 10);
@@ -143,7 +143,7 @@ std::string runs_note(const core::FlowDefinition& definition) { return "runs." +
 Result<std::optional<Duration>> StartLimits::admit(const core::FlowDefinition& definition,
                                                    const core::RunState& run) {
   for (int tries = 0; tries < kLimitTries; ++tries) {
-    auto note = book_.note(runs_note(definition));
+    auto note = run_store_.note(runs_note(definition));
     if (!note) return note.error();
     const auto json = encoding::parse_json(*note ? (*note)->json : "{}");
     std::vector<std::string> in = runs_in(json ? json->member("active") : nullptr);
@@ -166,7 +166,7 @@ Result<std::optional<Duration>> StartLimits::admit(const core::FlowDefinition& d
 
 Result<bool> StartLimits::admitted(const core::FlowDefinition& definition, std::string_view run) {
   if (definition.max_runs == 0) return true;
-  auto note = book_.note(runs_note(definition));
+  auto note = run_store_.note(runs_note(definition));
   if (!note) return note.error();
   if (!*note) return false;
   const auto json = encoding::parse_json((*note)->json);
@@ -182,7 +182,7 @@ Result<void> StartLimits::drop_ended(const core::FlowDefinition& definition,
     if (!is_new && scheduler_.now() < last->second + kDropEvery) return {};
     last->second = scheduler_.now();
   }
-  const auto active = book_.active(runs);
+  const auto active = run_store_.active(runs);
   if (!active) return active.error();
   std::vector<std::string> left;
   for (std::size_t i = 0; i < runs.size(); ++i)
@@ -194,7 +194,8 @@ Result<void> StartLimits::drop_ended(const core::FlowDefinition& definition,
 Result<bool> StartLimits::write_runs(const core::FlowDefinition& definition,
                                      const std::vector<std::string>& active,
                                      core::Revision expected) {
-  return book_.write_note(runs_note(definition), "{\"active\":" + array_of(active) + "}", expected);
+  return run_store_.write_note(runs_note(definition), "{\"active\":" + array_of(active) + "}",
+                               expected);
 }
 
 // A run that is retried at that moment keeps its place. So the run's state is read after the note,
@@ -202,9 +203,9 @@ Result<bool> StartLimits::write_runs(const core::FlowDefinition& definition,
 Result<void> StartLimits::leave(const core::FlowDefinition& definition, const std::string& run) {
   if (definition.max_runs == 0) return {};
   for (int tries = 0; tries < kLimitTries; ++tries) {
-    auto note = book_.note(runs_note(definition));
+    auto note = run_store_.note(runs_note(definition));
     if (!note) return note.error();
-    const auto active = book_.active(std::span(&run, 1));
+    const auto active = run_store_.active(std::span(&run, 1));
     if (!active) return active.error();
     const auto json = encoding::parse_json(*note ? (*note)->json : "{}");
     std::vector<std::string> in = runs_in(json ? json->member("active") : nullptr);
@@ -229,7 +230,7 @@ Result<std::optional<Duration>> StartLimits::pass_rate(const core::FlowDefinitio
   const std::string name =
       "rate." + definition.name + "." + step.id + "." + std::to_string(per.count());
   for (int tries = 0; tries < kLimitTries; ++tries) {
-    auto stored = book_.note(name);
+    auto stored = run_store_.note(name);
     if (!stored) return stored.error();
     RateNote note = *stored ? rate_from((*stored)->json) : RateNote{};
     const Duration now = store_.now().time_since_epoch();
@@ -243,8 +244,8 @@ Result<std::optional<Duration>> StartLimits::pass_rate(const core::FlowDefinitio
       note.taken.push_back(who);
     else
       wait = until_booked(note, per, now, who, limit);
-    auto written =
-        book_.write_note(name, text_of(note), *stored ? (*stored)->revision : core::Revision{});
+    auto written = run_store_.write_note(name, text_of(note),
+                                         *stored ? (*stored)->revision : core::Revision{});
     if (!written) return written.error();
     if (*written) return wait;
   }

@@ -17,8 +17,8 @@ namespace once::engine {
 
 class StartLimits {
  public:
-  StartLimits(store::Store& store, Scheduler& scheduler, RunStore& book)
-      : store_(store), scheduler_(scheduler), book_(book) {}
+  StartLimits(store::Store& store, Scheduler& scheduler, RunStore& run_store)
+      : store_(store), scheduler_(scheduler), run_store_(run_store) {}
 
   // Returns nullopt if the run may start its steps, else after how long it must ask again.
   Result<std::optional<Duration>> admit(const core::FlowDefinition& definition,
@@ -41,7 +41,7 @@ class StartLimits {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  RunStore& book_;
+  RunStore& run_store_;
   std::mutex mutex_;
   std::map<std::string, Moment> dropped_at_;  // under mutex_; by workflow
 };

@@ -93,7 +93,7 @@ std::string FlowStarter::new_run(std::string_view workflow) {
 }
 
 Result<RunStarted> FlowStarter::start(const RunStart& start) {
-  auto definition = book_.to_start(start.workflow, start.version);
+  auto definition = run_store_.to_start(start.workflow, start.version);
   if (!definition) return definition.error();
   auto input = kept_input(start.input);
   if (!input) return input.error();
@@ -141,7 +141,7 @@ Result<RunStarted> FlowStarter::claim(const core::FlowDefinition& definition,
       .run = new_run(definition.name), .version = definition.version, .input = input};
   core::Revision expected{};
   for (int tries = 0; tries < kStartTries; ++tries) {
-    auto written = book_.write(definition.name, key, mine, expected);
+    auto written = run_store_.write(definition.name, key, mine, expected);
     if (!written) return written.error();
     if (written->written)
       return RunStarted{.run = mine.run, .duplicate = false, .version = mine.version};
@@ -165,7 +165,7 @@ Result<RunStarted> FlowStarter::claim(const core::FlowDefinition& definition,
 // The run's value is written after the event. So a run that has a value has begun.
 Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
   if (look) {
-    auto known = book_.run(started.run);
+    auto known = run_store_.run(started.run);
     if (!known) return known.error();
     if (*known) return {};
   }
@@ -188,7 +188,7 @@ Result<void> FlowStarter::begin(core::FlowEvent started, bool look) {
   core::fold(state, started);
   // So people can see the run before a runner handles the event. If this write fails, a runner
   // writes the value.
-  static_cast<void>(book_.write(state, {}));
+  static_cast<void>(run_store_.write(state, {}));
   return {};
 }
 
@@ -200,11 +200,11 @@ Result<void> FlowStarter::give_back(const core::FlowEvent& started, const Error&
               .message = "run '" + started.run + "' of workflow '" + started.workflow +
                          "' cannot begin: " + refused.message + "; nothing was started"};
   if (!started.key) return error;
-  const auto known = book_.key(started.workflow, *started.key);
+  const auto known = run_store_.key(started.workflow, *started.key);
   if (!known) return known.error();
   if (!*known || (*known)->run != started.run) return error;
   // Another starter may have freed the key already. That is fine.
-  if (auto freed = book_.free_key(started.workflow, *started.key, (*known)->revision); !freed)
+  if (auto freed = run_store_.free_key(started.workflow, *started.key, (*known)->revision); !freed)
     return freed.error();
   return error;
 }
@@ -216,19 +216,19 @@ Result<void> FlowStarter::settle_forgotten(const core::FlowEvent& started) {
   if (!*handled) return {};
   core::RunState state;
   core::fold(state, started);
-  return book_.settle_key(state);
+  return run_store_.settle_key(state);
 }
 
 bool FlowStarter::has_failed(const StartKey& known) {
   if (!known.ended) return false;
-  const auto run = book_.run(known.run);
+  const auto run = run_store_.run(known.run);
   return run && *run && core::failed((*run)->state);
 }
 
 Result<void> FlowStarter::finish_starts(const std::function<bool()>& ended) {
   std::string after;
   while (!ended()) {
-    auto page = book_.open_starts(after);
+    auto page = run_store_.open_starts(after);
     if (!page) return page.error();
     std::vector<OpenStart> left;
     std::vector<std::string> runs;
@@ -237,7 +237,7 @@ Result<void> FlowStarter::finish_starts(const std::function<bool()>& ended) {
       runs.push_back(open.given.run);
       left.push_back(std::move(open));
     }
-    const auto begun_before = book_.known(runs);
+    const auto begun_before = run_store_.known(runs);
     if (!begun_before) return begun_before.error();
     for (std::size_t i = 0; i < left.size(); ++i) {
       if ((*begun_before)[i]) continue;

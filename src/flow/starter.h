@@ -34,8 +34,8 @@ struct RunStarted {
 
 class FlowStarter {
  public:
-  FlowStarter(store::Store& store, Scheduler& scheduler, RunStore& book, EventLog& log)
-      : store_(store), scheduler_(scheduler), book_(book), log_(log) {}
+  FlowStarter(store::Store& store, Scheduler& scheduler, RunStore& run_store, EventLog& log)
+      : store_(store), scheduler_(scheduler), run_store_(run_store), log_(log) {}
 
   // Any thread may call it. An error with in_doubt means that the run may have started. The same
   // call again is safe.
@@ -64,7 +64,7 @@ class FlowStarter {
 
   store::Store& store_;
   Scheduler& scheduler_;
-  RunStore& book_;
+  RunStore& run_store_;
   EventLog& log_;
 };
 

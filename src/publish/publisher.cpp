@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kPublishBatch = 1024;
 constexpr Duration kLongest = std::chrono::hours{24 * 365 * 10};
 
-Error conflict(const store::Append& item, const store::Appended& appended,
+Error conflict(const store::Append& item, const store::AppendResult& appended,
                std::optional<std::vector<std::string>> differs, const std::string& unread) {
   auto both = std::make_shared<Conflict>();
   both->id = item.id;
@@ -144,7 +144,7 @@ Result<store::Append> Publisher::prepare(Task task) {
   return item;
 }
 
-Result<Receipt> Publisher::receipt(const store::Append& item, const store::Appended& appended) {
+Result<Receipt> Publisher::receipt(const store::Append& item, const store::AppendResult& appended) {
   if (appended.verdict == core::AppendVerdict::conflict) {
     conflicts_.add();
     std::optional<std::vector<std::string>> differs;

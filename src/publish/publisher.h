@@ -22,10 +22,10 @@ class Publisher {
   PublisherMetrics metrics() const;  // any thread
 
  private:
-  using Answer = Result<store::Appended>;
+  using Answer = Result<store::AppendResult>;
 
   Result<store::Append> prepare(Task task);
-  Result<Receipt> receipt(const store::Append& item, const store::Appended& appended);
+  Result<Receipt> receipt(const store::Append& item, const store::AppendResult& appended);
 
   store::Store& store_;
   Scheduler& scheduler_;

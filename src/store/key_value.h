@@ -45,7 +45,7 @@ struct KeyWrite {
   std::optional<Duration> lives{};
 };
 
-struct KeyWritten {
+struct KeyWriteResult {
   bool written = false;
   core::Revision revision{};       // of the new value, if it was written
   std::optional<Value> current{};  // what the key has instead, if the write was refused
@@ -69,7 +69,7 @@ class KeyValue {
   virtual ~KeyValue() = default;
   virtual std::vector<Result<std::optional<Value>>> get(std::span<const Key> keys) = 0;
   // A key occurs at most once in a batch.
-  virtual std::vector<Result<KeyWritten>> write(std::span<const KeyWrite> items) = 0;
+  virtual std::vector<Result<KeyWriteResult>> write(std::span<const KeyWrite> items) = 0;
   // Removes the value of exactly that revision. False: the key does not have that revision any more.
   virtual Result<bool> remove(const Key& key, core::Revision revision) = 0;
   // The pages together hold every value that was there during the whole listing, in no order. A value

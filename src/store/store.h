@@ -51,7 +51,7 @@ struct Append {
   std::optional<Duration> lives{};  // the task must not start later than this after the append
 };
 
-struct Appended {
+struct AppendResult {
   core::AppendVerdict verdict{};
   Sequence sequence{};  // of the entry in the log
   Digest digest{};      // of the entry in the log
@@ -81,7 +81,7 @@ class Log {
   virtual ~Log() = default;
   // An accepted item is durable when this returns. A duplicate is counted, durably, before the
   // answer. Within one batch a repeated id is a duplicate (or conflict) of the first.
-  virtual std::vector<Result<Appended>> append(std::span<const Append> items) = 0;
+  virtual std::vector<Result<AppendResult>> append(std::span<const Append> items) = 0;
   // Entries after `after` whose topic matches `filter`, in order, at most `limit`. An empty filter
   // matches all topics, also those of Once itself. May return fewer entries than there are. An
   // empty result means the end of the log.
@@ -140,7 +140,7 @@ struct Swap {
   std::string handle{};
 };
 
-struct Swapped {
+struct SwapResult {
   bool written = false;
   std::optional<Stored> current{};  // written: the record with its revision and stamp;
                                     // refused: the record that is there, or nullopt
@@ -151,7 +151,7 @@ struct Swapped {
 class Ledger {
  public:
   virtual ~Ledger() = default;
-  virtual std::vector<Result<Swapped>> swap(std::span<const Swap> items) = 0;
+  virtual std::vector<Result<SwapResult>> swap(std::span<const Swap> items) = 0;
   virtual std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) = 0;
   // For the audit: records about entries that the log does not have. Reads some records after
   // `after`, which is empty or the `next` of the last page.
@@ -225,7 +225,7 @@ class Feed {
   virtual Result<void> settle(std::span<const Settlement> items) = 0;
   // For the sweep: entries after `after` that the feed will not hand over again although their
   // record is missing, unsettled or owes a reply. At most `limit`.
-  struct Overlooked {
+  struct OverlookedPage {
     std::vector<Sequence> sequences{};
     std::vector<Sequence> perhaps{};  // those of `sequences` that the feed may still hand over
     // Those of `sequences` that were acknowledged and have no record. An acknowledgement needs a
@@ -236,8 +236,8 @@ class Feed {
     // and were never handed over. At least `after`.
     Sequence settled{};
   };
-  virtual Result<Overlooked> overlooked(std::string_view queue, Sequence after,
-                                        std::size_t limit) = 0;
+  virtual Result<OverlookedPage> overlooked(std::string_view queue, Sequence after,
+                                            std::size_t limit) = 0;
   virtual Result<void> wake(std::string_view queue, std::span<const Wake> items) = 0;
 };
 
@@ -288,8 +288,8 @@ inline State state_of(const Row& row, StoreTime now) {
 }
 
 // What the row counts as in an audit.
-inline core::Accounted accounted(const Row& row, StoreTime now) {
-  core::Accounted task{.state = state_of(row, now)};
+inline core::AccountedTask accounted(const Row& row, StoreTime now) {
+  core::AccountedTask task{.state = state_of(row, now)};
   if (row.stored && !row.damaged) task.record = &row.stored->record;
   if (row.entry.sequence) task.ready = row.entry.published_at + row.entry.delay;
   return task;
@@ -412,7 +412,7 @@ class Store : public Log, public Ledger, public Feed, public Meta {
   virtual KeyValue& key_values() = 0;  // lives as long as the store
 
   struct CommitResult {
-    std::vector<Result<Swapped>> swapped{};
+    std::vector<Result<SwapResult>> swapped{};
     Result<std::vector<Delivery>> delivered = std::vector<Delivery>{};
   };
   // Writes the records, then hands over deliveries. A store does both in one commit if it can. If that
@@ -440,12 +440,12 @@ class Store : public Log, public Ledger, public Feed, public Meta {
   // one bounded page per call. Crashes alone never cause damage. `after` is empty or the `next` of
   // the last page.
   enum class Depth { quick, deep };
-  struct Verified {
+  struct VerifyPage {
     std::vector<Damage> damages{};
     std::string next{};  // empty: the end
     double done{};       // the part that is checked, from 0 to 1, approximately
   };
-  virtual Result<Verified> verify(Depth depth, const std::string& after) = 0;
+  virtual Result<VerifyPage> verify(Depth depth, const std::string& after) = 0;
   // The entry of that sequence in the queue's source: the zone's log, or the stream of others that
   // the queue is on. The caller knows that the entry belongs to the queue. Returns nullopt if the
   // entry is gone.

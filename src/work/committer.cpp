@@ -10,12 +10,12 @@ Committer::Commit Committer::commit(RunningTasks ended, std::optional<IntakeRequ
   for (const auto& running : ended) all.push_back(running.get());
   keeper_.unwatch(all);
 
-  Settled settled;
+  FinishResult result;
   RunningTasks writing;
   std::vector<Intent> intents;
   for (auto& running : ended) {
     if (running->stopped == Stopped::lost) {
-      note_fenced(*running, settled);
+      note_fenced(*running, result);
     } else if (running->stopped == Stopped::settled) {
       counters_.settled(*running, running->stored.record);
     } else {
@@ -28,7 +28,7 @@ Committer::Commit Committer::commit(RunningTasks ended, std::optional<IntakeRequ
   }
   Commit commit(writer_.begin(std::move(intents)));
   commit.writing_ = std::move(writing);
-  commit.settled_ = std::move(settled);
+  commit.result_ = std::move(result);
   const auto records = commit.batch_.swaps();
   if (!claims || (records.empty() && !claims_alone)) return commit;
   auto both = intake_.commit(records, std::move(*claims));
@@ -37,25 +37,25 @@ Committer::Commit Committer::commit(RunningTasks ended, std::optional<IntakeRequ
   return commit;
 }
 
-Committer::Settled Committer::finish(Commit commit) {
-  Settled settled = std::move(commit.settled_);
+Committer::FinishResult Committer::finish(Commit commit) {
+  FinishResult result = std::move(commit.result_);
   auto written = writer_.finish(std::move(commit.batch_));
   for (std::size_t i = 0; i < written.size(); ++i) {
     std::unique_ptr<RunningTask>& running = commit.writing_[i];
     if (!written[i]) {
-      settled.error = written[i].error();
-      settled.unwritten.push_back(std::move(running));
+      result.error = written[i].error();
+      result.unwritten.push_back(std::move(running));
     } else if (written[i]->decision.verdict == core::Verdict::fenced) {
-      note_fenced(*running, settled);
+      note_fenced(*running, result);
     } else {
       counters_.settled(*running, written[i]->stored->record);
     }
   }
-  return settled;
+  return result;
 }
 
-void Committer::note_fenced(const RunningTask& running, Settled& settled) {
-  settled.fenced.push_back(running.task.id);
+void Committer::note_fenced(const RunningTask& running, FinishResult& result) {
+  result.fenced.push_back(running.task.id);
   counters_.fenced();
 }
 

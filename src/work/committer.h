@@ -24,7 +24,7 @@ class Committer {
         intake_(intake),
         counters_(counters) {}
 
-  struct Settled {
+  struct FinishResult {
     RunningTasks unwritten{};           // their records could not be written; commit them again
     std::optional<Error> error{};       // why
     std::vector<std::string> fenced{};  // ids of tasks that other workers have taken over
@@ -38,17 +38,17 @@ class Committer {
     explicit Commit(LedgerBatch batch) : batch_(std::move(batch)) {}
     LedgerBatch batch_;
     RunningTasks writing_{};  // one per intent of the batch
-    Settled settled_{};
+    FinishResult result_{};
   };
   // Several threads may call, each with its own tasks. If `claims` is nullopt, commit() claims nothing.
   // If no task is left to record, commit() claims only if `ended` is empty.
   Commit commit(RunningTasks ended, std::optional<IntakeRequest> claims);
   // A task that was fenced is finished: the record of its successor counts.
-  Settled finish(Commit commit);
+  FinishResult finish(Commit commit);
 
  private:
   core::Command command(const RunningTask& running);
-  void note_fenced(const RunningTask& running, Settled& settled);
+  void note_fenced(const RunningTask& running, FinishResult& result);
 
   Scheduler& scheduler_;
   LedgerWriter& writer_;

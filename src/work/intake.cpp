@@ -299,7 +299,7 @@ Result<void> Intake::claim_one(Answers& answers, store::Delivery& delivery) {
 }
 
 Result<void> Intake::answer_claim(Answers& answers, store::Delivery& delivery, store::Address at,
-                                  Written written) {
+                                  WriteResult written) {
   const core::Decision& decision = written.decision;
   const std::string of = "#" + std::to_string(decision.of.value);
   switch (decision.verdict) {

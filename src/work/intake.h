@@ -46,7 +46,7 @@ class Intake {
   // Writes the records and claims tasks, in one store call. While the outcome of an earlier claim is
   // unknown, a commit with records claims nothing.
   struct CommitResult {
-    std::vector<Result<store::Swapped>> swapped{};
+    std::vector<Result<store::SwapResult>> swapped{};
     Result<IntakeResult> taken = IntakeResult{};
   };
   CommitResult commit(std::span<const store::Swap> records, IntakeRequest request);
@@ -105,7 +105,7 @@ class Intake {
   // Both move the delivery if its task runs or its claim is unresolved.
   Result<void> claim_one(Answers& answers, store::Delivery& delivery);
   Result<void> answer_claim(Answers& answers, store::Delivery& delivery, store::Address at,
-                            Written written);
+                            WriteResult written);
   // The step of a workflow that the task is, for this queue. nullopt for any other task.
   std::optional<encoding::StepTask> step_of(const store::Entry& entry) const;
   // Gives the reply that the record owes. nullopt if the record changed or cannot be read.

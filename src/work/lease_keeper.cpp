@@ -72,13 +72,13 @@ bool LeaseKeeper::may_run(RunningTask& running, std::unique_lock<Mutex>& lock) {
   return running.stopped == Stopped::no;
 }
 
-Result<Written> LeaseKeeper::write(RunningTask& running, core::Command command) {
+Result<WriteResult> LeaseKeeper::write(RunningTask& running, core::Command command) {
   Intent intent{.at = running.address, .command = std::move(command), .handle = running.handle};
   {
     std::lock_guard lock(*mutex_);
     while (running.busy) idle_->wait();
     if (running.stopped == Stopped::lost || running.stopped == Stopped::settled)
-      return Written{.decision = {.verdict = core::Verdict::fenced}};
+      return WriteResult{.decision = {.verdict = core::Verdict::fenced}};
     running.busy = true;
     intent.known = running.stored;
   }

@@ -31,7 +31,7 @@ class LeaseKeeper {
   void interrupt();
   // Writes a command of the attempt, such as a step, between two renewals. If the write shows that
   // the claim is lost or settled, the handler is asked to stop. Any thread may call it.
-  Result<Written> write(RunningTask& running, core::Command command);
+  Result<WriteResult> write(RunningTask& running, core::Command command);
   // The handler's report must not be recorded: the attempt ends without a verdict.
   void give_up(RunningTask& running, std::string why);
   std::optional<std::string> given_up(const RunningTask& running) const;

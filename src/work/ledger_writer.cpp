@@ -36,7 +36,7 @@ void LedgerBatch::decide(const core::Policy& policy, core::Now now) {
     core::Decision decision =
         core::decide(intent.known ? &*intent.known : nullptr, intent.command, policy, now);
     if (!decision.next) {
-      results_[i] = Written{.decision = std::move(decision), .stored = std::move(intent.known)};
+      results_[i] = WriteResult{.decision = std::move(decision), .stored = std::move(intent.known)};
       continue;
     }
     swaps_.push_back({.at = intent.at,
@@ -49,15 +49,15 @@ void LedgerBatch::decide(const core::Policy& policy, core::Now now) {
   }
 }
 
-void LedgerBatch::answered(std::vector<Result<store::Swapped>> answers) {
+void LedgerBatch::answered(std::vector<Result<store::SwapResult>> answers) {
   for (std::size_t k = 0; k < writing_.size(); ++k) {
     const std::size_t i = writing_[k];
     if (!answers[k]) {
       if (answers[k].error().in_doubt) unanswered_.push_back(i);
       results_[i] = answers[k].error();
     } else if (answers[k]->written) {
-      results_[i] =
-          Written{.decision = std::move(decisions_[k]), .stored = std::move(answers[k]->current)};
+      results_[i] = WriteResult{.decision = std::move(decisions_[k]),
+                                .stored = std::move(answers[k]->current)};
     } else {
       intents_[i].known = std::move(answers[k]->current);
       open_.push_back(i);
@@ -89,12 +89,12 @@ LedgerBatch LedgerWriter::begin(std::vector<Intent> intents) {
   return batch;
 }
 
-void LedgerWriter::answered(LedgerBatch& batch, std::vector<Result<store::Swapped>> answers) {
+void LedgerWriter::answered(LedgerBatch& batch, std::vector<Result<store::SwapResult>> answers) {
   note_answer(counters_, answers);
   batch.answered(std::move(answers));
 }
 
-std::vector<Result<Written>> LedgerWriter::finish(LedgerBatch batch) {
+std::vector<Result<WriteResult>> LedgerWriter::finish(LedgerBatch batch) {
   const auto policy = this->policy();
   for (int round = 1; round <= kWriteRounds; ++round) {
     if (!batch.swaps().empty()) answered(batch, store_.swap(batch.swaps()));
@@ -103,12 +103,12 @@ std::vector<Result<Written>> LedgerWriter::finish(LedgerBatch batch) {
     batch.decide(*policy, now());
   }
 
-  std::vector<Result<Written>> results;
+  std::vector<Result<WriteResult>> results;
   results.reserve(batch.results_.size());
   for (auto& result : batch.results_)
     results.push_back(result
                           ? std::move(*result)
-                          : Result<Written>(Error{
+                          : Result<WriteResult>(Error{
                                 .code = Code::store_unavailable,
                                 .message = "the record changed too often to be written; the same "
                                            "call again is safe",
@@ -117,12 +117,13 @@ std::vector<Result<Written>> LedgerWriter::finish(LedgerBatch batch) {
   return results;
 }
 
-std::vector<Result<Written>> LedgerWriter::write(std::vector<Intent> intents) {
+std::vector<Result<WriteResult>> LedgerWriter::write(std::vector<Intent> intents) {
   return finish(begin(std::move(intents)));
 }
 
 // Skips a record that is about another task with the same key. Another worker has its delivery.
-void LedgerWriter::pay_for(std::span<const Intent> intents, std::span<Result<Written>> written) {
+void LedgerWriter::pay_for(std::span<const Intent> intents,
+                           std::span<Result<WriteResult>> written) {
   std::vector<Debt> debts;
   std::vector<std::size_t> of;
   for (std::size_t i = 0; i < written.size(); ++i) {
@@ -173,7 +174,7 @@ std::vector<Result<std::optional<core::Stored>>> LedgerWriter::read(
   return found;
 }
 
-Result<Written> LedgerWriter::write(Intent intent) {
+Result<WriteResult> LedgerWriter::write(Intent intent) {
   std::vector<Intent> one;
   one.push_back(std::move(intent));
   return std::move(write(std::move(one)).front());

@@ -28,7 +28,7 @@ struct Intent {
   std::string handle{};  // of the delivery that the write answers; see store::Swap
 };
 
-struct Written {
+struct WriteResult {
   core::Decision decision{};
   std::optional<core::Stored> stored{};  // the record after the write, as far as it is known
 };
@@ -52,11 +52,11 @@ class LedgerBatch {
   friend class LedgerWriter;
   explicit LedgerBatch(std::vector<Intent> intents);
   void decide(const core::Policy& policy, core::Now now);
-  void answered(std::vector<Result<store::Swapped>> answers);
+  void answered(std::vector<Result<store::SwapResult>> answers);
   void read_back(store::Store& store);
 
   std::vector<Intent> intents_;
-  std::vector<std::optional<Result<Written>>> results_;
+  std::vector<std::optional<Result<WriteResult>>> results_;
   std::vector<std::size_t> open_;  // intents that the next round decides
   // Of the current round: the intents that it writes, their decisions, and those without an answer.
   std::vector<std::size_t> writing_;
@@ -75,14 +75,14 @@ class LedgerWriter {
 
   // Returns one answer per intent, in order. An error with in_doubt leaves open whether the record was
   // written. The answer does not say whether an owed reply was given. Any thread may call.
-  std::vector<Result<Written>> write(std::vector<Intent> intents);
-  Result<Written> write(Intent intent);
+  std::vector<Result<WriteResult>> write(std::vector<Intent> intents);
+  Result<WriteResult> write(Intent intent);
 
   // write() in parts, for a caller that makes the first store call itself. The caller passes the
   // store's answers to batch.swaps() to answered(). Without that call, finish() writes them.
   LedgerBatch begin(std::vector<Intent> intents);
-  void answered(LedgerBatch& batch, std::vector<Result<store::Swapped>> answers);
-  std::vector<Result<Written>> finish(LedgerBatch batch);
+  void answered(LedgerBatch& batch, std::vector<Result<store::SwapResult>> answers);
+  std::vector<Result<WriteResult>> finish(LedgerBatch batch);
 
   // Gives the owed replies, and leaves the current record in each debt. A record whose reply cannot
   // be given now still owes it. The worker that gets the task's next delivery tries again.
@@ -104,7 +104,7 @@ class LedgerWriter {
   core::Now now() { return {.store = store_.now(), .wall = store_.wall()}; }
 
  private:
-  void pay_for(std::span<const Intent> intents, std::span<Result<Written>> written);
+  void pay_for(std::span<const Intent> intents, std::span<Result<WriteResult>> written);
 
   store::Store& store_;
   WorkerCounters* const counters_;

@@ -12,15 +12,15 @@ using core::quoted;
 constexpr Duration kStepRetryDelay{100};                // between two tries
 constexpr Duration kGiveUp = std::chrono::seconds{10};  // of recording, when it is time to end
 
-Steps::Begun refused(Error error) {
-  return {.kind = Steps::Begun::Kind::refused, .error = std::move(error)};
+Steps::BeginResult refused(Error error) {
+  return {.kind = Steps::BeginResult::Kind::refused, .error = std::move(error)};
 }
 
 Error invalid(std::string message) {
   return {.code = Code::invalid_input, .message = std::move(message)};
 }
 
-Error over(const Written& written, const core::Nonce& mine) {
+Error over(const WriteResult& written, const core::Nonce& mine) {
   const core::Record* const record = written.stored ? &written.stored->record : nullptr;
   if (!record || record->nonce != mine || record->state == State::completed)
     return {.code = Code::fenced,
@@ -41,10 +41,11 @@ RunningSteps::RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTas
       worker_(std::move(worker)),
       ending_(std::move(ending)) {}
 
-Steps::Begun RunningSteps::begin(std::string_view name, std::optional<InDoubt> policy, bool asked) {
+Steps::BeginResult RunningSteps::begin(std::string_view name, std::optional<InDoubt> policy,
+                                       bool asked) {
   if (auto ok = core::check_step_name(name); !ok) return refused(ok.error());
   if (const auto why = keeper_.given_up(running_))
-    return {.kind = Begun::Kind::over,
+    return {.kind = BeginResult::Kind::over,
             .error = Error{.code = Code::outcome_unknown, .message = *why, .in_doubt = true}};
   {
     const std::lock_guard lock(mutex_);
@@ -71,17 +72,18 @@ Steps::Begun RunningSteps::begin(std::string_view name, std::optional<InDoubt> p
   }
   switch (written->decision.verdict) {
     case core::Verdict::step_begun:
-    case core::Verdict::already_done: return {.kind = Begun::Kind::run};
+    case core::Verdict::already_done: return {.kind = BeginResult::Kind::run};
     case core::Verdict::step_remembered: {
       const core::Step* step = core::find_step(written->stored->record, name);
-      return {
-          .kind = Begun::Kind::remembered, .result = step->result, .result_cut = step->result_cut};
+      return {.kind = BeginResult::Kind::remembered,
+              .result = step->result,
+              .result_cut = step->result_cut};
     }
-    case core::Verdict::step_in_doubt: return {.kind = Begun::Kind::ask};
+    case core::Verdict::step_in_doubt: return {.kind = BeginResult::Kind::ask};
     case core::Verdict::step_refused:
       return refused(invalid("a task can have at most " + std::to_string(core::kMostSteps) +
                              " steps; step " + quoted(name) + " was not run"));
-    default: return {.kind = Begun::Kind::over, .error = over(*written, running_.nonce)};
+    default: return {.kind = BeginResult::Kind::over, .error = over(*written, running_.nonce)};
   }
 }
 
@@ -124,7 +126,7 @@ Result<void> RunningSteps::settle(const core::Command& command, std::string_view
   }
 }
 
-Result<Written> RunningSteps::insist(const core::Command& command) {
+Result<WriteResult> RunningSteps::insist(const core::Command& command) {
   std::optional<Moment> late;
   auto written = write(command, [&] {
     if (!ending_()) return false;
@@ -136,8 +138,8 @@ Result<Written> RunningSteps::insist(const core::Command& command) {
   return written;
 }
 
-Result<Written> RunningSteps::write(const core::Command& command,
-                                    const std::function<bool()>& give_up) {
+Result<WriteResult> RunningSteps::write(const core::Command& command,
+                                        const std::function<bool()>& give_up) {
   while (true) {
     auto written = keeper_.write(running_, command);
     if (written || !written.error().retryable || give_up()) return written;

@@ -17,18 +17,18 @@ class RunningSteps final : public Steps {
   RunningSteps(LeaseKeeper& keeper, Scheduler& scheduler, RunningTask& running, std::string worker,
                std::function<bool()> ending);
 
-  Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
+  BeginResult begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
   Result<void> end(std::string_view name, Body result, std::uint64_t oversize) override;
   Result<void> fail(std::string_view name, std::string_view why) override;
   Error hold(std::string_view name, std::string why) override;
 
   // Writes a fact that has happened. Tries again until the store answers, the claim is lost, or ten
   // seconds after the worker began to end.
-  Result<Written> insist(const core::Command& command);
+  Result<WriteResult> insist(const core::Command& command);
 
  private:
   // Tries again while the store is away, until `give_up` returns true.
-  Result<Written> write(const core::Command& command, const std::function<bool()>& give_up);
+  Result<WriteResult> write(const core::Command& command, const std::function<bool()>& give_up);
   Result<void> settle(const core::Command& command, std::string_view name);
   void pause();
 

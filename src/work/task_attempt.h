@@ -19,7 +19,7 @@ class Steps {
  public:
   virtual ~Steps() = default;
 
-  struct Begun {
+  struct BeginResult {
     enum class Kind {
       run,         // its intent is recorded: run the step, then call end() or fail()
       remembered,  // an earlier attempt recorded `result`: do not run the step
@@ -36,7 +36,7 @@ class Steps {
   };
   // Without `policy`, the queue's policy applies. `asked` means that the step's probe said that the
   // step did not happen.
-  virtual Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) = 0;
+  virtual BeginResult begin(std::string_view name, std::optional<InDoubt> policy, bool asked) = 0;
   // Records that the step happened, with this result. `oversize`: see core::Complete. An error
   // means that the step could not be recorded, or that its result is too large. Then the step is in
   // doubt, and the attempt is over.
@@ -71,7 +71,7 @@ struct TaskAttempt {
 
 // The idempotency key, which is the same for every attempt of the task (and step). It is the hex
 // SHA-256 of zone, queue, key and step. For the task of a workflow's step it is RUN.STEP.
-std::string idempotency_key(const TaskAttempt& assignment, std::string_view step = {});
+std::string idempotency_key(const TaskAttempt& task_attempt, std::string_view step = {});
 
 struct Report {
   Outcome outcome;

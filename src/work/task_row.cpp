@@ -109,16 +109,16 @@ core::Nonce new_nonce(Scheduler& scheduler) {
 
 }  // namespace
 
-Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
-                     const store::Row& row, const std::string& by, const std::string& why) {
+Result<WriteResult> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                         const store::Row& row, const std::string& by, const std::string& why) {
   LedgerWriter writer(store, core::policy_of(queue));
   return writer.write({.at = address_of(row),
                        .known = row.stored,
                        .command = core::Drop{.nonce = new_nonce(scheduler), .by = by, .why = why}});
 }
 
-Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
-                       const store::Row& row, const std::string& by, const std::string& why) {
+Result<WriteResult> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                           const store::Row& row, const std::string& by, const std::string& why) {
   store::Address at = address_of(row);
   if (!row.stored && !queue.key.empty()) at.kind = store::Address::Kind::entry;
   core::Cancel command{.sequence = row.entry.sequence,

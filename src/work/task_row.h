@@ -50,11 +50,11 @@ store::Address address_of(const store::Row& row);
 // that a worker changed the record between the read and the write; the caller reads it again. In a
 // queue with a key template, a task without a record gets an own record. Its key may belong to an
 // earlier task that has not run yet.
-Result<Written> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
-                       const store::Row& row, const std::string& by, const std::string& why);
+Result<WriteResult> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                           const store::Row& row, const std::string& by, const std::string& why);
 
 // Cancels a dead letter. After that it cannot be retried.
-Result<Written> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
-                     const store::Row& row, const std::string& by, const std::string& why);
+Result<WriteResult> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,
+                         const store::Row& row, const std::string& by, const std::string& why);
 
 }  // namespace once::engine

@@ -27,12 +27,13 @@ constexpr Duration kGiveUpAfter = std::chrono::seconds{10};  // of recording, wh
 
 }  // namespace
 
-std::string idempotency_key(const TaskAttempt& assignment, std::string_view step) {
-  if (step.empty() && !assignment.run.empty())
-    return std::string(assignment.run) + "." + std::string(assignment.step);
-  return core::hex(encoding::sha256(
-      "[" + encoding::json_string(assignment.zone) + "," + encoding::json_string(assignment.queue) +
-      "," + encoding::json_string(assignment.key) + "," + encoding::json_string(step) + "]"));
+std::string idempotency_key(const TaskAttempt& task_attempt, std::string_view step) {
+  if (step.empty() && !task_attempt.run.empty())
+    return std::string(task_attempt.run) + "." + std::string(task_attempt.step);
+  return core::hex(encoding::sha256("[" + encoding::json_string(task_attempt.zone) + "," +
+                                    encoding::json_string(task_attempt.queue) + "," +
+                                    encoding::json_string(task_attempt.key) + "," +
+                                    encoding::json_string(step) + "]"));
 }
 
 Result<std::unique_ptr<Worker>> Worker::make(store::Store& store, Scheduler& scheduler,
@@ -462,25 +463,25 @@ Result<Intake::IntakeResult> Worker::run_here(std::unique_ptr<RunningTask> runni
 }
 
 TaskAttempt Worker::attempt_of(RunningTask& running) const {
-  TaskAttempt assignment{.task = running.task,
-                         .sequence = running.sequence,
-                         .digest = running.digest,
-                         .published_at = running.published_at,
-                         .zone = zone_,
-                         .queue = settings_.queue.name,
-                         .key = running.address.key,
-                         .token = running.token,
-                         .attempt = running.attempt,
-                         .in_doubt = running.in_doubt,
-                         .lease = running.claimed_for,
-                         .inheritable_fd = membership_->inheritable_fd(),
-                         .stop = running.stop.get_token(),
-                         .run = running.run,
-                         .step = running.step};
-  assignment.max_result = keeper_.policy(running).max_result;
+  TaskAttempt task_attempt{.task = running.task,
+                           .sequence = running.sequence,
+                           .digest = running.digest,
+                           .published_at = running.published_at,
+                           .zone = zone_,
+                           .queue = settings_.queue.name,
+                           .key = running.address.key,
+                           .token = running.token,
+                           .attempt = running.attempt,
+                           .in_doubt = running.in_doubt,
+                           .lease = running.claimed_for,
+                           .inheritable_fd = membership_->inheritable_fd(),
+                           .stop = running.stop.get_token(),
+                           .run = running.run,
+                           .step = running.step};
+  task_attempt.max_result = keeper_.policy(running).max_result;
   if (const Duration timeout = keeper_.timeout(running); timeout > Duration{0})
-    assignment.deadline = store_.wall() + timeout;
-  return assignment;
+    task_attempt.deadline = store_.wall() + timeout;
+  return task_attempt;
 }
 
 // Runs the batch handler. Leaves no report for a task that must not start any more.
@@ -504,16 +505,16 @@ void Worker::call_batch(std::span<std::unique_ptr<RunningTask>> tasks) {
 void Worker::call(RunningTask& running) {
   if (!keeper_.start(running)) return;
   const WorkerCounters::Running counted = counters_.started(running);
-  TaskAttempt assignment = attempt_of(running);
-  if (running.probing && !ask_probe(running, assignment)) return;
+  TaskAttempt task_attempt = attempt_of(running);
+  if (running.probing && !ask_probe(running, task_attempt)) return;
   RunningSteps steps(keeper_, scheduler_, running, settings_.name, [this] { return ending(); });
-  assignment.steps = &steps;
-  running.report = report_of(settings_.handler, assignment);
+  task_attempt.steps = &steps;
+  running.report = report_of(settings_.handler, task_attempt);
 }
 
-Report Worker::report_of(const Handler& handler, const TaskAttempt& assignment) {
+Report Worker::report_of(const Handler& handler, const TaskAttempt& task_attempt) {
   try {
-    return handler(assignment);
+    return handler(task_attempt);
   } catch (const AttemptOver& over) {
     // If the attempt was fenced or settled, its record says so already. Otherwise it is in doubt.
     return {.outcome = Outcome::unknown(over.why)};
@@ -524,8 +525,8 @@ Report Worker::report_of(const Handler& handler, const TaskAttempt& assignment) 
   }
 }
 
-bool Worker::ask_probe(RunningTask& running, const TaskAttempt& assignment) {
-  Report report = report_of(settings_.probe, assignment);
+bool Worker::ask_probe(RunningTask& running, const TaskAttempt& task_attempt) {
+  Report report = report_of(settings_.probe, task_attempt);
   const Outcome& outcome = report.outcome;
   const bool known = outcome.kind() == Outcome::Kind::failed && !report.never_started;
   const bool happened = outcome.kind() == Outcome::Kind::completed;
@@ -537,11 +538,11 @@ bool Worker::ask_probe(RunningTask& running, const TaskAttempt& assignment) {
     return false;
   }
   RunningSteps steps(keeper_, scheduler_, running, settings_.name, [this] { return ending(); });
-  const Result<Written> written = steps.insist(core::Probed{.nonce = running.nonce,
-                                                            .known = known,
-                                                            .by = settings_.name,
-                                                            .why = outcome.why(),
-                                                            .log = report.log});
+  const Result<WriteResult> written = steps.insist(core::Probed{.nonce = running.nonce,
+                                                                .known = known,
+                                                                .by = settings_.name,
+                                                                .why = outcome.why(),
+                                                                .log = report.log});
   if (written && keeper_.may_run(running)) return true;
   // Settled, lost, or without a verdict because it could not be recorded.
   running.report = {.outcome = Outcome::unknown(outcome.why()), .log = report.log};
@@ -591,7 +592,7 @@ std::size_t Worker::second_batch() const {
 // doubt, and the worker that reclaims them says so.
 void Worker::finish(Committer::Commit commit, std::size_t count, Moment began) {
   while (true) {
-    Committer::Settled settled = committer_.finish(std::move(commit));
+    Committer::FinishResult settled = committer_.finish(std::move(commit));
     RunningTasks tasks = std::move(settled.unwritten);
     heard(settled.error);
     if (settings_.on_fenced)

@@ -82,8 +82,8 @@ class Worker {
   TaskAttempt attempt_of(RunningTask& running) const;
   // Returns true if the handler must run. Otherwise the probe's answer is the report, or it has
   // been recorded.
-  bool ask_probe(RunningTask& running, const TaskAttempt& assignment);
-  static Report report_of(const Handler& handler, const TaskAttempt& assignment);
+  bool ask_probe(RunningTask& running, const TaskAttempt& task_attempt);
+  static Report report_of(const Handler& handler, const TaskAttempt& task_attempt);
   bool ending();
   // Settle.
   void run_settler();

@@ -288,7 +288,7 @@ class Documentation(OnceTest):
         self.assertGreater(len(known), 50)
         self.assertEqual(known, documented)
         found = set()
-        for key in re.findall(r"\b(?:find|finding|judge_room|gone)\(([^,;]*)", self.sources()):
+        for key in re.findall(r"\b(?:find|finding|check_room|gone)\(([^,;]*)", self.sources()):
             found |= set(re.findall(r'"(\w+(?:/\w+)?)"', key))
         self.assertEqual(set(rows), found, "each row is found by some source, and each finding has its row")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""The ledger alone: once claim, renew, complete, fail."""
+"""Ledger-only queues: once claim, renew, complete, fail."""
 
 import subprocess
 import sys

@@ -150,7 +150,7 @@ class Secrets(NatsTest):
             told.append(answer.out + answer.err)
             return answer
 
-        # The program, its step, its probe, and the guard above them, as each sees its environment.
+        # The program, its step, its probe, and the supervisor above them, as each sees its environment.
         look = self.script("look", "tr '\\0' '\\n' < /proc/$PPID/environ; env; tr '\\0' ' ' < /proc/$PPID/cmdline\n")
         program = self.script(
             "program",

@@ -122,7 +122,7 @@ class Add(OnceTest):
             self.assertEqual(policy, self.ok("queue", "show", policy, "--json").line["in_doubt"])
         self.assertIn("probe", self.ok("queue", "list").out)
 
-    def test_a_ledger_alone(self):
+    def test_a_ledger_only_queue(self):
         added = self.ok("queue", "add", "l", "--ledger", "--lease", "1m", "--in-doubt", "hold", "--json").line
         self.assertEqual((None, True, 0), tuple(added[n] for n in ("topic", "ledger", "found")))
         self.assertIn("once claim m KEY", self.ok("queue", "add", "m", "--ledger").out)

@@ -48,8 +48,8 @@ class AuditContract : public Contract {
         engine::Worker::make(store(), *scheduler,
                              {.queue = definition(queue),
                               .handler =
-                                  [&](const engine::TaskAttempt& assignment) {
-                                    return engine::Report{.outcome = handler(assignment.task)};
+                                  [&](const engine::TaskAttempt& task_attempt) {
+                                    return engine::Report{.outcome = handler(task_attempt.task)};
                                   },
                               .name = "worker"})
             .value();
@@ -204,9 +204,9 @@ TEST_P(AuditContract, ADuplicateAfterItsRecordsAreGoneCounts) {
   EXPECT_EQ(totals().published, 1U);
 }
 
-TEST_P(AuditContract, ALedgerAloneIsCountedAndOutlivesRetention) {
+TEST_P(AuditContract, ALedgerOnlyQueueIsCountedAndOutlivesRetention) {
   const Queue queue = add(ledger_of("alone"));
-  const Address at = alone_at("alone", "key");
+  const Address at = ledger_only_at("alone", "key");
   Record done{.state = State::completed, .claims = 1, .since = store().wall()};
   done.attempts.push_back({.number = 1,
                            .started_at = store().wall(),

@@ -90,7 +90,7 @@ Queue ledger_of(std::string name) {
   return queue;
 }
 
-Address alone_at(std::string queue, std::string key) {
+Address ledger_only_at(std::string queue, std::string key) {
   return {.kind = Address::Kind::task, .queue = std::move(queue), .key = std::move(key)};
 }
 
@@ -143,14 +143,14 @@ void Contract::reopen() {
   store_ = open();
 }
 
-Appended Contract::append(const Append& item) {
+AppendResult Contract::append(const Append& item) {
   auto answers = store().append(std::span(&item, 1));
   EXPECT_EQ(answers.size(), 1U);
   return std::move(answers.at(0)).value();
 }
 
 Entry Contract::publish(std::string id, std::string topic, std::string json) {
-  const Appended appended = append(task(id, std::move(topic), std::move(json)));
+  const AppendResult appended = append(task(id, std::move(topic), std::move(json)));
   EXPECT_EQ(appended.verdict, AppendVerdict::accepted);
   return entry(id);
 }
@@ -167,7 +167,7 @@ std::vector<Entry> Contract::publish_many(std::size_t count, std::string_view pr
   std::vector<Entry> entries;
   auto answers = store().append(items);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const Appended appended = std::move(answers.at(i)).value();
+    const AppendResult appended = std::move(answers.at(i)).value();
     EXPECT_EQ(appended.verdict, AppendVerdict::accepted);
     entries.push_back({.sequence = appended.sequence,
                        .id = items[i].id,
@@ -196,7 +196,7 @@ Queue Contract::add(Queue queue) {
   return queue;
 }
 
-Swapped Contract::swap(Address at, Revision expected, Record record, std::string handle) {
+SwapResult Contract::swap(Address at, Revision expected, Record record, std::string handle) {
   const Swap item{.at = std::move(at),
                   .expected = expected,
                   .record = std::move(record),
@@ -207,7 +207,7 @@ Swapped Contract::swap(Address at, Revision expected, Record record, std::string
 }
 
 Stored Contract::write(Address at, Revision expected, Record record, std::string handle) {
-  const Swapped swapped = swap(std::move(at), expected, std::move(record), std::move(handle));
+  const SwapResult swapped = swap(std::move(at), expected, std::move(record), std::move(handle));
   EXPECT_TRUE(swapped.written);
   return swapped.current.value();
 }

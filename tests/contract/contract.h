@@ -28,7 +28,7 @@ using core::Stored;
 using core::StoreTime;
 using store::Address;
 using store::Append;
-using store::Appended;
+using store::AppendResult;
 using store::Counts;
 using store::Delivery;
 using store::Entry;
@@ -37,7 +37,7 @@ using store::Row;
 using store::RowFilter;
 using store::Store;
 using store::Swap;
-using store::Swapped;
+using store::SwapResult;
 using store::Wake;
 using namespace std::chrono_literals;
 
@@ -67,9 +67,9 @@ Append task(std::string id, std::string topic = "orders.new", std::string json =
 Nonce fresh_nonce();
 Append delayed_task(std::string id, Duration delay);
 Queue queue_of(std::string name, std::string topic = ">");
-// A queue that is a ledger alone, and where its record of a key is.
+// A ledger-only queue, and where its record of a key is.
 Queue ledger_of(std::string name);
-Address alone_at(std::string queue, std::string key);
+Address ledger_only_at(std::string queue, std::string key);
 // What a person asks of a task that died or is in doubt after so many claims, with a nonce of its
 // own.
 core::Order order_of(std::string by, std::uint32_t claims = 1,
@@ -112,7 +112,7 @@ class Contract : public ::testing::TestWithParam<StoreUnderTest> {
   void pass(Duration time) { clock_->advance(time); }
   void set_back(Duration time) { clock_->advance(-time); }
 
-  Appended append(const Append& item);
+  AppendResult append(const Append& item);
   Entry publish(std::string id, std::string topic = "orders.new", std::string json = "{}");
   Entry publish_delayed(std::string id, Duration delay);
   std::vector<Entry> publish_many(std::size_t count, std::string_view prefix = "task");
@@ -121,7 +121,7 @@ class Contract : public ::testing::TestWithParam<StoreUnderTest> {
   Queue add(Queue queue);
   Queue add(std::string name, std::string topic = ">") { return add(queue_of(name, topic)); }
 
-  Swapped swap(Address at, Revision expected, Record record, std::string handle = {});
+  SwapResult swap(Address at, Revision expected, Record record, std::string handle = {});
   // The written record; fails the test when it was refused.
   Stored write(Address at, Revision expected, Record record, std::string handle = {});
   std::optional<Stored> get(const Address& at);

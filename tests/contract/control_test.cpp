@@ -308,7 +308,7 @@ TEST_P(ControlContract, TwoWhoChangeAQueueAtOnceUndoNothingOfEachOther) {
   EXPECT_EQ(zone.queues().list().value().at(0).attempts, 7);
 }
 
-// --- The ledger alone -----------------------------------------------------------------------
+// --- Ledger-only queues ---------------------------------------------------------------------
 
 class LedgerClientContract : public Effects {
  protected:
@@ -398,7 +398,7 @@ TEST_P(LedgerClientContract, ALostKeyIsHeldWhenThePolicySaysSo) {
   EXPECT_EQ(claim(loop).kind, ClaimResult::Kind::completed);
 }
 
-TEST_P(LedgerClientContract, AClaimOfAGuardThatIsGoneIsFreeAtOnce) {
+TEST_P(LedgerClientContract, AClaimOfALedgerClientThatIsGoneIsFreeAtOnce) {
   if (!GetParam().knows_who_left) GTEST_SKIP() << "this store goes by leases alone";
   add({.ledger = true});
   {
@@ -427,7 +427,7 @@ TEST_P(LedgerClientContract, AChangedDefinitionIsFollowed) {
   EXPECT_EQ(claim(loop).wait, 7s);
 }
 
-TEST_P(LedgerClientContract, OnlyALedgerAloneHasGuardsAndItHasNoWorkers) {
+TEST_P(LedgerClientContract, OnlyALedgerOnlyQueueHasLedgerClientsAndItHasNoWorkers) {
   add({.ledger = true});
   zone.queues().add({.name = "tasks", .topic = "t"}).value();
   EXPECT_EQ(zone.ledger("tasks").error().code, Code::invalid_input);

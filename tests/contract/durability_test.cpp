@@ -177,15 +177,15 @@ TEST_P(DurabilityContract, APausedQueueIsStillPaused) {
   EXPECT_THAT(handed_over("work"), IsEmpty());
 }
 
-TEST_P(DurabilityContract, TheRecordsOfALedgerAloneAreStillThere) {
+TEST_P(DurabilityContract, TheRecordsOfALedgerOnlyQueueAreStillThere) {
   const Queue ledger = add(ledger_of("ledger"));
-  const Stored stored = write(alone_at("ledger", "a"), {}, Record{.state = State::completed});
+  const Stored stored = write(ledger_only_at("ledger", "a"), {}, Record{.state = State::completed});
   reopen();
   EXPECT_THAT(store().queues().value(), ElementsAre(ledger));
-  EXPECT_EQ(get(alone_at("ledger", "a")), stored);
+  EXPECT_EQ(get(ledger_only_at("ledger", "a")), stored);
   EXPECT_EQ(count("ledger", State::completed), 1U);
-  EXPECT_GT(write(alone_at("ledger", "b"), {}, Record{}).revision, stored.revision);
-  EXPECT_EQ(get(alone_at("ledger", "a")), stored);
+  EXPECT_GT(write(ledger_only_at("ledger", "b"), {}, Record{}).revision, stored.revision);
+  EXPECT_EQ(get(ledger_only_at("ledger", "a")), stored);
 }
 
 TEST_P(DurabilityContract, SequencesAndRevisionsGoOnAfterEverythingWasForgotten) {

@@ -258,7 +258,7 @@ TEST_P(FeedContract, AClaimThatFallsSilentIsHandedOverWhenItsLeaseEnds) {
   EXPECT_TRUE(again->stored.record.in_doubt);
   EXPECT_GT(again->stored.revision, lost.stored.revision);
 
-  const Swapped fenced =
+  const SwapResult fenced =
       swap(lost.at, lost.stored.revision, record_of(lost.entry, State::completed), lost.handle);
   EXPECT_FALSE(fenced.written);
   EXPECT_EQ(fenced.current, again->stored);
@@ -348,7 +348,7 @@ TEST_P(FeedContract, WhatHasSettledIsNeverHandedOverAgain) {
 TEST_P(FeedContract, ARefusedSwapDoesNotAnswerItsDelivery) {
   const Entry a = publish("a");
   const Held held = claim_one(queue_).value();
-  const Swapped refused =
+  const SwapResult refused =
       swap(held.at, {held.stored.revision.value + 7}, record_of(a, State::completed), held.handle);
   ASSERT_FALSE(refused.written);
   EXPECT_THAT(handed_over("work"), IsEmpty());

@@ -13,7 +13,7 @@ using store::KeyList;
 using store::KeyPage;
 using store::KeyValue;
 using store::KeyWrite;
-using store::KeyWritten;
+using store::KeyWriteResult;
 using store::Value;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -23,8 +23,8 @@ class KeyValueContract : public Contract {
  protected:
   KeyValue& values() { return store().key_values(); }
 
-  KeyWritten put(const Key& key, std::string bytes, Revision expected = {},
-                 std::optional<Duration> lives = {}) {
+  KeyWriteResult put(const Key& key, std::string bytes, Revision expected = {},
+                     std::optional<Duration> lives = {}) {
     const KeyWrite item{
         .key = key, .expected = expected, .bytes = std::move(bytes), .lives = lives};
     return std::move(values().write(std::span(&item, 1)).front()).value();
@@ -64,7 +64,7 @@ TEST_P(KeyValueContract, AKeyWithoutAValueIsAbsent) {
 TEST_P(KeyValueContract, AValueIsReadBackAsItWasWritten) {
   const StoreTime before = store().now();
   const std::string bytes("\0\xff\n\"value\"", 11);
-  const KeyWritten written = put({"run", "a"}, bytes);
+  const KeyWriteResult written = put({"run", "a"}, bytes);
   ASSERT_TRUE(written.written);
   EXPECT_TRUE(written.revision);
   const Value value = get({"run", "a"}).value();
@@ -99,18 +99,18 @@ TEST_P(KeyValueContract, KeysAreToldApartByTheirTokens) {
 }
 
 TEST_P(KeyValueContract, AWriteNeedsTheRevisionThatTheKeyHas) {
-  const KeyWritten first = put({"k"}, "1");
-  const KeyWritten refused = put({"k"}, "other");
+  const KeyWriteResult first = put({"k"}, "1");
+  const KeyWriteResult refused = put({"k"}, "other");
   EXPECT_FALSE(refused.written);
   EXPECT_EQ(refused.current->bytes, "1");
   EXPECT_EQ(refused.current->revision, first.revision);
-  const KeyWritten second = put({"k"}, "2", first.revision);
+  const KeyWriteResult second = put({"k"}, "2", first.revision);
   ASSERT_TRUE(second.written);
   EXPECT_GT(second.revision, first.revision);
-  const KeyWritten late = put({"k"}, "late", first.revision);
+  const KeyWriteResult late = put({"k"}, "late", first.revision);
   EXPECT_FALSE(late.written);
   EXPECT_EQ(late.current->bytes, "2");
-  const KeyWritten nothing = put({"absent"}, "x", first.revision);
+  const KeyWriteResult nothing = put({"absent"}, "x", first.revision);
   EXPECT_FALSE(nothing.written);
   EXPECT_FALSE(nothing.current);
   EXPECT_EQ(text({"k"}), "2");
@@ -162,7 +162,7 @@ TEST_P(KeyValueContract, RemovesExactlyTheRevision) {
   EXPECT_TRUE(values().remove({"k"}, second).value());
   EXPECT_FALSE(values().remove({"k"}, second).value());
   EXPECT_FALSE(get({"k"}));
-  const KeyWritten again = put({"k"}, "3");
+  const KeyWriteResult again = put({"k"}, "3");
   ASSERT_TRUE(again.written);
   EXPECT_GT(again.revision, second);
   EXPECT_FALSE(values().remove({"k"}, second).value());
@@ -170,7 +170,7 @@ TEST_P(KeyValueContract, RemovesExactlyTheRevision) {
 }
 
 TEST_P(KeyValueContract, AnExpiredValueIsAbsent) {
-  const KeyWritten first = put({"key", "a"}, "1", {}, 1h);
+  const KeyWriteResult first = put({"key", "a"}, "1", {}, 1h);
   EXPECT_EQ(get({"key", "a"})->lives, 1h);
   pass(59min);
   EXPECT_EQ(text({"key", "a"}), "1");
@@ -179,7 +179,7 @@ TEST_P(KeyValueContract, AnExpiredValueIsAbsent) {
   pass(1min);
   EXPECT_FALSE(get({"key", "a"}));
   EXPECT_THAT(list({"key"}), IsEmpty());
-  const KeyWritten second = put({"key", "a"}, "2");
+  const KeyWriteResult second = put({"key", "a"}, "2");
   ASSERT_TRUE(second.written);
   EXPECT_GT(second.revision, first.revision);
   EXPECT_EQ(text({"key", "a"}), "2");
@@ -274,15 +274,15 @@ TEST_P(KeyValueContract, AListingMeetsWhatIsThereAllTheTimeWhileOthersWrite) {
 TEST_P(KeyValueContract, LargeValuesAreKeptWhole) {
   std::string large(3 << 20, 'x');
   large += "end";
-  const KeyWritten first = put({"value", "a"}, large);
+  const KeyWriteResult first = put({"value", "a"}, large);
   ASSERT_TRUE(first.written);
   EXPECT_EQ(get({"value", "a"})->bytes, large);
-  const KeyWritten second = put({"value", "a"}, large, first.revision, 1h);
+  const KeyWriteResult second = put({"value", "a"}, large, first.revision, 1h);
   ASSERT_TRUE(second.written);
   EXPECT_EQ(get({"value", "a"})->bytes, large);
   EXPECT_FALSE(put({"value", "a"}, large + "2", first.revision).written);
   EXPECT_EQ(values().list({.prefix = {"value"}})->values.front().second.bytes, large);
-  const KeyWritten third = put({"value", "a"}, "small", second.revision, 1h);
+  const KeyWriteResult third = put({"value", "a"}, "small", second.revision, 1h);
   ASSERT_TRUE(third.written);
   EXPECT_EQ(text({"value", "a"}), "small");
   pass(1h);
@@ -297,7 +297,7 @@ TEST_P(KeyValueContract, WhatWasWrittenIsThereWhenTheZoneIsOpenedAgain) {
   reopen();
   EXPECT_EQ(get({"run", "a"})->revision, revision);
   EXPECT_EQ(get({"run", "a"})->lives, 1h);
-  const KeyWritten next = put({"run", "a"}, "2", revision);
+  const KeyWriteResult next = put({"run", "a"}, "2", revision);
   ASSERT_TRUE(next.written);
   EXPECT_GT(next.revision, revision);
   EXPECT_THAT(damages(), IsEmpty());
@@ -305,7 +305,7 @@ TEST_P(KeyValueContract, WhatWasWrittenIsThereWhenTheZoneIsOpenedAgain) {
 
 TEST_P(KeyValueContract, TheSameBytesAgainAreANewRevision) {
   const Revision first = put({"k"}, "1").revision;
-  const KeyWritten again = put({"k"}, "1", first);
+  const KeyWriteResult again = put({"k"}, "1", first);
   ASSERT_TRUE(again.written);
   EXPECT_GT(again.revision, first);
 }

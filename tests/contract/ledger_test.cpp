@@ -105,7 +105,7 @@ TEST_P(LedgerContract, AResultOfOneMebibyteIsKeptWhole) {
 TEST_P(LedgerContract, CreatingIsRefusedWhereThereIsSomethingAndSaysWhat) {
   const Entry a = publish("a");
   const Stored first = write(task_at("work", a), {}, record_of(a, State::running));
-  const Swapped second = swap(task_at("work", a), {}, record_of(a, State::completed));
+  const SwapResult second = swap(task_at("work", a), {}, record_of(a, State::completed));
   EXPECT_FALSE(second.written);
   EXPECT_EQ(second.current, first);
   EXPECT_EQ(get(task_at("work", a)), first);
@@ -124,7 +124,7 @@ TEST_P(LedgerContract, ASwapOnAnOlderRevisionIsRefusedAndChangesNothing) {
   const Entry a = publish("a");
   const Stored first = write(task_at("work", a), {}, record_of(a, State::running));
   const Stored second = write(task_at("work", a), first.revision, record_of(a, State::completed));
-  const Swapped late = swap(task_at("work", a), first.revision, record_of(a, State::dead));
+  const SwapResult late = swap(task_at("work", a), first.revision, record_of(a, State::dead));
   EXPECT_FALSE(late.written);
   EXPECT_EQ(late.current, second);
   EXPECT_EQ(get(task_at("work", a)), second);
@@ -140,7 +140,7 @@ TEST_P(LedgerContract, ASwapOnARevisionThatIsYetToComeIsRefused) {
 
 TEST_P(LedgerContract, ASwapThatExpectsARevisionWhereThereIsNothingIsRefused) {
   const Entry a = publish("a");
-  const Swapped refused = swap(task_at("work", a), {1}, record_of(a, State::running));
+  const SwapResult refused = swap(task_at("work", a), {1}, record_of(a, State::running));
   EXPECT_FALSE(refused.written);
   EXPECT_FALSE(refused.current);
   EXPECT_FALSE(get(task_at("work", a)));
@@ -201,7 +201,7 @@ TEST_P(LedgerContract, TasksWithOneKeyShareTheRecordOfTheFirst) {
   const Entry second = publish("b", "orders.new", R"({"document":"d1","again":1})");
   const Stored written = write(task_at("keyed", first, "d1"), {}, record_of(first, State::running));
   EXPECT_EQ(get(task_at("keyed", second, "d1")), written);
-  const Swapped refused =
+  const SwapResult refused =
       swap(task_at("keyed", second, "d1"), {}, record_of(second, State::running));
   EXPECT_FALSE(refused.written);
   EXPECT_EQ(refused.current, written);

@@ -15,7 +15,7 @@ ONCE_FOR_EVERY_STORE(LogContract);
 TEST_P(LogContract, AnAcceptedTaskIsReadBackAsItWasGiven) {
   Append given = task("order-7", "orders.new", R"({"amount": 12, "to": "Zoë"})");
   given.headers = {{"Trace", "a=b; c"}, {"empty", ""}};
-  const Appended appended = append(given);
+  const AppendResult appended = append(given);
   EXPECT_EQ(appended.verdict, AppendVerdict::accepted);
   EXPECT_GT(appended.sequence.value, 0U);
   EXPECT_EQ(appended.digest, given.digest);
@@ -85,7 +85,7 @@ TEST_P(LogContract, SequencesGrowInTheOrderOfTheBatch) {
 TEST_P(LogContract, TheSameIdWithTheSameContentIsADuplicateOfTheOriginal) {
   const Entry original = publish("order-7");
   pass(24h * 400);
-  const Appended again = append(task("order-7"));
+  const AppendResult again = append(task("order-7"));
   EXPECT_EQ(again.verdict, AppendVerdict::duplicate);
   EXPECT_EQ(again.sequence, original.sequence);
   EXPECT_EQ(again.digest, original.digest);
@@ -94,7 +94,7 @@ TEST_P(LogContract, TheSameIdWithTheSameContentIsADuplicateOfTheOriginal) {
 
 TEST_P(LogContract, TheSameIdWithOtherContentIsAConflictAndAddsNothing) {
   const Entry original = publish("order-7", "orders.new", R"({"amount":12})");
-  const Appended refused = append(task("order-7", "orders.new", R"({"amount":13})"));
+  const AppendResult refused = append(task("order-7", "orders.new", R"({"amount":13})"));
   EXPECT_EQ(refused.verdict, AppendVerdict::conflict);
   EXPECT_EQ(refused.sequence, original.sequence);
   EXPECT_EQ(refused.digest, original.digest);
@@ -104,7 +104,7 @@ TEST_P(LogContract, TheSameIdWithOtherContentIsAConflictAndAddsNothing) {
 
 TEST_P(LogContract, AnIdIsOneTaskWhateverItsTopic) {
   const Entry original = publish("order-7", "orders.new");
-  const Appended refused = append(task("order-7", "refunds.new"));
+  const AppendResult refused = append(task("order-7", "refunds.new"));
   EXPECT_EQ(refused.verdict, AppendVerdict::conflict);
   EXPECT_EQ(refused.sequence, original.sequence);
   EXPECT_THAT(ids_in_log("refunds.>"), IsEmpty());
@@ -112,8 +112,8 @@ TEST_P(LogContract, AnIdIsOneTaskWhateverItsTopic) {
 
 TEST_P(LogContract, AnAppendThatIsRepeatedWithItsNonceFindsItsOwnEntry) {
   const Append given = task("order-7");
-  const Appended first = append(given);
-  const Appended repeated = append(given);
+  const AppendResult first = append(given);
+  const AppendResult repeated = append(given);
   EXPECT_EQ(repeated.verdict, AppendVerdict::accepted);
   EXPECT_EQ(repeated.sequence, first.sequence);
   EXPECT_EQ(entry("order-7").duplicates, 0U);

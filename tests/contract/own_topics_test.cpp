@@ -131,13 +131,13 @@ TEST_P(OwnTopicsContract, AnIdIsOneEntryWhoeverPublishedIt) {
   const Sequence first = append(own).sequence;
   EXPECT_EQ(append(own).verdict, AppendVerdict::accepted) << "the same append, sent again";
   EXPECT_EQ(append(task("run.started", kOwn)).verdict, AppendVerdict::duplicate);
-  const Appended stolen = append(task("run.started", "orders.new"));
+  const AppendResult stolen = append(task("run.started", "orders.new"));
   EXPECT_EQ(stolen.verdict, AppendVerdict::conflict);
   EXPECT_EQ(stolen.sequence, first);
   EXPECT_EQ(entry("run.started").topic, kOwn);
 
   const Sequence other = append(task("order", "orders.new")).sequence;
-  const Appended taken = append(task("order", kOwn));
+  const AppendResult taken = append(task("order", kOwn));
   EXPECT_EQ(taken.verdict, AppendVerdict::conflict);
   EXPECT_EQ(taken.sequence, other);
   EXPECT_EQ(entry("order").topic, "orders.new");

@@ -31,7 +31,7 @@ class GatedStore final : public testing::FaultyStore {
  public:
   using FaultyStore::FaultyStore;
 
-  std::vector<Result<Appended>> append(std::span<const Append> items) override {
+  std::vector<Result<AppendResult>> append(std::span<const Append> items) override {
     {
       std::unique_lock lock(mutex_);
       ++entered_;

@@ -22,7 +22,7 @@ ONCE_FOR_EVERY_STORE(RaceContract);
 TEST_P(RaceContract, OfRacingAppendsWithOtherContentOneWins) {
   for (int round = 0; round < 25; ++round) {
     const std::string id = "id-" + std::to_string(round);
-    std::vector<std::optional<Appended>> answers(4);
+    std::vector<std::optional<AppendResult>> answers(4);
     at_once(4, [&](int i) {
       answers[static_cast<std::size_t>(i)] = append(task(id, "orders.new", std::to_string(i)));
     });
@@ -79,7 +79,7 @@ TEST_P(RaceContract, OfRacingSwapsOnOneRevisionOneWins) {
   const Entry a = publish("a");
   Revision revision;
   for (int round = 0; round < 50; ++round) {
-    std::vector<std::optional<Swapped>> answers(2);
+    std::vector<std::optional<SwapResult>> answers(2);
     at_once(2, [&](int i) {
       Record mine = record_of(a, State::running);
       mine.error = std::to_string(i);
@@ -203,14 +203,14 @@ TEST_P(RaceContract, AnOrderThatMeetsASettlementIsNotLost) {
   }
 }
 
-TEST_P(RaceContract, OfManyThatCreateOneRecordOfALedgerAloneOneWins) {
+TEST_P(RaceContract, OfManyThatCreateOneRecordOfALedgerOnlyQueueOneWins) {
   add(ledger_of("ledger"));
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> won{0};
     at_once(4, [&](int i) {
       Record mine{.state = State::running, .lease = 30s};
       mine.error = std::to_string(i);
-      if (swap(alone_at("ledger", "key-" + std::to_string(round)), {}, mine).written) ++won;
+      if (swap(ledger_only_at("ledger", "key-" + std::to_string(round)), {}, mine).written) ++won;
     });
     EXPECT_EQ(won, 1);
   }

@@ -242,11 +242,11 @@ TEST_P(ReplyContract, SaysWhyAStepFailed) {
   EXPECT_FALSE(owes());
 
   // A person has it run again, for a run that would hear of it: that is another end.
-  engine::RunStore book(*impl->store, *impl->scheduler);
-  book.make_queues().value();
+  engine::RunStore run_store(*impl->store, *impl->scheduler);
+  run_store.make_queues().value();
   core::RunState run_of_it{.run = "r", .workflow = "payment", .version = 1, .input = "1"};
   run_of_it.started = {1};
-  ASSERT_TRUE(book.write(run_of_it, {})->written);
+  ASSERT_TRUE(run_store.write(run_of_it, {})->written);
   zone.tasks().retry(id, "q", by).value();
   EXPECT_TRUE(run(pay));
   EXPECT_EQ(told(2),

@@ -63,10 +63,10 @@ TEST_P(RetentionContract, ADuplicateIsStillADuplicateWhenTheBodyIsGone) {
   const Held done = completed_task(queue_, "a");
   pass(kAges.bodies);
   expect_retired(1, 0, 0);
-  const Appended again = append(task("a"));
+  const AppendResult again = append(task("a"));
   EXPECT_EQ(again.verdict, AppendVerdict::duplicate);
   EXPECT_EQ(again.sequence, done.entry.sequence);
-  const Appended other = append(task("a", "orders.new", "[1]"));
+  const AppendResult other = append(task("a", "orders.new", "[1]"));
   EXPECT_EQ(other.verdict, AppendVerdict::conflict);
   EXPECT_EQ(other.digest, done.entry.digest);
   EXPECT_EQ(entry("a").duplicates, 1U);
@@ -98,7 +98,7 @@ TEST_P(RetentionContract, ADuplicateIsStillADuplicateWhenTheRecordsAreGone) {
   retire();
   pass(kAges.records);
   expect_retired(0, 1, 0);
-  const Appended again = append(task("a"));
+  const AppendResult again = append(task("a"));
   EXPECT_EQ(again.verdict, AppendVerdict::duplicate);
   EXPECT_EQ(again.sequence, done.entry.sequence);
   EXPECT_EQ(append(task("a", "orders.new", "[1]")).verdict, AppendVerdict::conflict);
@@ -119,7 +119,7 @@ TEST_P(RetentionContract, AnIdGoesLastAndMayThenBeUsedAgain) {
   EXPECT_FALSE(store().find("a").value());
   EXPECT_THAT(ids_in_log(), IsEmpty());
 
-  const Appended anew = append(task("a", "orders.new", "[1]"));
+  const AppendResult anew = append(task("a", "orders.new", "[1]"));
   EXPECT_EQ(anew.verdict, AppendVerdict::accepted);
   EXPECT_GT(anew.sequence, done.entry.sequence) << "sequences are never reused";
   const Held held = claim_one(queue_).value();

@@ -46,12 +46,12 @@ class Cleaner final : public ::testing::EmptyTestEventListener {
   void OnTestEnd(const ::testing::TestInfo&) override {
     for (const auto& [zone, servers] : zones_) {
       const store::nats::Subjects subjects{.zone = zone};
-      const auto exchange = store::nats::RequestMux::open({.servers = servers});
-      if (!exchange) continue;
+      const auto mux = store::nats::RequestMux::open({.servers = servers});
+      if (!mux) continue;
       std::vector<store::nats::Outgoing> questions;
       for (const std::string& stream : subjects.streams())
         questions.push_back({.subject = "$JS.API.STREAM.DELETE." + stream});
-      static_cast<void>(store::nats::JetStreamClient(**exchange).call(questions));
+      static_cast<void>(store::nats::JetStreamClient(**mux).call(questions));
     }
     zones_.clear();
   }

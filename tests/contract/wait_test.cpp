@@ -225,13 +225,13 @@ TEST_P(WaitContract, APausedQueueIsWaitedForAsIfItWereEmpty) {
   EXPECT_LT(busy_while_waiting("work", 400ms), 200ms);
 }
 
-TEST_P(WaitContract, ALedgerAloneIsWaitedForAsIfItWereEmpty) {
+TEST_P(WaitContract, ALedgerOnlyQueueIsWaitedForAsIfItWereEmpty) {
   store_->add_queue(ledger_of("ledger")).value();
   publish("a");
   auto worker = store_->join("ledger", "worker").value();
   std::vector<Swap> items;
   for (const State state : {State::waiting, State::retrying, State::running})
-    items.push_back({.at = alone_at("ledger", std::string(to_string(state))),
+    items.push_back({.at = ledger_only_at("ledger", std::string(to_string(state))),
                      .record = {.state = state, .member = worker->number(), .lease = 1ms}});
   for (const auto& answer : store_->swap(items)) EXPECT_TRUE(answer->written);
   worker.reset();

@@ -57,12 +57,13 @@ int work(store::Store& store, const Role& role, engine::Worker::Until until,
 }
 
 engine::WorkerSettings plain_tasks(const Role& role) {
-  return {.handler = [&](const engine::TaskAttempt& assignment) -> engine::Report {
+  return {.handler = [&](const engine::TaskAttempt& task_attempt) -> engine::Report {
     if (role.dies == "before_effect") ::raise(SIGKILL);
-    if (role.fails == "yes" && assignment.attempt == 1)
+    if (role.fails == "yes" && task_attempt.attempt == 1)
       return {.outcome = Outcome::failed("the first attempt fails")};
     if (role.task_ms > 0) ::poll(nullptr, 0, role.task_ms);  // the work that takes time
-    append_line(role.effects, assignment.task.id + " " + std::to_string(assignment.attempt) + "\n");
+    append_line(role.effects,
+                task_attempt.task.id + " " + std::to_string(task_attempt.attempt) + "\n");
     if (role.dies == "after_effect") ::raise(SIGKILL);
     if (role.result == 0) return {.outcome = Outcome::completed()};
     return {.outcome = Outcome::completed(Body::bytes(large_result(role.result)))};
@@ -198,8 +199,8 @@ int run_role(const std::vector<std::string>& words) {
     if (role.name == "worker") return work(*store, role, Until::empty, plain_tasks(role));
     if (role.name == "step_worker")
       return work(*store, role, Until::stopped,
-                  {.handler = [&](const engine::TaskAttempt& assignment) {
-                    return take_step(*store, role, assignment);
+                  {.handler = [&](const engine::TaskAttempt& task_attempt) {
+                    return take_step(*store, role, task_attempt);
                   }});
     if (role.name == "runner") return run_flows(*store, role);
     if (role.name == "publisher") return publish(*store, role);

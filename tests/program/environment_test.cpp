@@ -76,7 +76,7 @@ TEST(ProgramEnvironment, names_the_run_and_the_step_of_a_workflow) {
   EXPECT_EQ(seen["ONCE_RUN"], "payment-1");
   EXPECT_EQ(seen["ONCE_STEP"], "charge");
   EXPECT_EQ(seen["ONCE_IDEMPOTENCY_KEY"], "payment-1.charge");
-  EXPECT_EQ(engine::idempotency_key(assignment_of(attempt), "inner").size(), 64U);
+  EXPECT_EQ(engine::idempotency_key(task_attempt_of(attempt), "inner").size(), 64U);
   EXPECT_FALSE(environment(example()).contains("ONCE_RUN"));
 }
 
@@ -188,7 +188,7 @@ TEST_F(AbandonedFolder, is_one_without_a_lock_only_if_it_is_empty) {
 
 TEST_F(AbandonedFolder, is_none_that_a_worker_or_its_supervisor_owns) {
   const Attempt attempt;
-  const auto owned = engine::AttemptFolder::make(assignment_of(attempt));
+  const auto owned = engine::AttemptFolder::make(task_attempt_of(attempt));
   ASSERT_TRUE(owned);
   engine::AttemptFolder::clear_abandoned();
   EXPECT_TRUE(std::filesystem::exists(owned->task_file()));

@@ -45,29 +45,29 @@ Result<engine::Handler> probe_of(const std::string& probe, Duration grace) {
                                 .store = store_url()});
 }
 
-engine::TaskAttempt assignment_of(const Attempt& attempt) {
-  engine::TaskAttempt assignment{attempt.task};
-  assignment.sequence = {attempt.sequence};
-  assignment.zone = "zone";
-  assignment.queue = "orders";
-  assignment.key = attempt.task.id;
-  assignment.token = {attempt.token};
-  assignment.attempt = attempt.attempt;
-  assignment.in_doubt = attempt.in_doubt;
-  assignment.published_at = Time{Duration{1'700'000'000'123}};
-  assignment.deadline = attempt.deadline;
-  assignment.lease = attempt.lease;
-  assignment.inheritable_fd = attempt.inheritable_fd;
-  assignment.stop = attempt.stop;
-  assignment.steps = attempt.steps;
-  assignment.max_result = attempt.max_result;
-  assignment.run = attempt.run;
-  assignment.step = attempt.step;
-  return assignment;
+engine::TaskAttempt task_attempt_of(const Attempt& attempt) {
+  engine::TaskAttempt task_attempt{attempt.task};
+  task_attempt.sequence = {attempt.sequence};
+  task_attempt.zone = "zone";
+  task_attempt.queue = "orders";
+  task_attempt.key = attempt.task.id;
+  task_attempt.token = {attempt.token};
+  task_attempt.attempt = attempt.attempt;
+  task_attempt.in_doubt = attempt.in_doubt;
+  task_attempt.published_at = Time{Duration{1'700'000'000'123}};
+  task_attempt.deadline = attempt.deadline;
+  task_attempt.lease = attempt.lease;
+  task_attempt.inheritable_fd = attempt.inheritable_fd;
+  task_attempt.stop = attempt.stop;
+  task_attempt.steps = attempt.steps;
+  task_attempt.max_result = attempt.max_result;
+  task_attempt.run = attempt.run;
+  task_attempt.step = attempt.step;
+  return task_attempt;
 }
 
 engine::Report run(const engine::Handler& handler, const Attempt& attempt) {
-  return handler(assignment_of(attempt));
+  return handler(task_attempt_of(attempt));
 }
 
 engine::Report run(const Command& command, const Attempt& attempt) {

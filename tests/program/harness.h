@@ -43,8 +43,8 @@ struct Attempt {
   std::string run{};  // of a workflow
   std::string step{};
 };
-engine::TaskAttempt assignment_of(const Attempt& attempt);  // refers to the attempt
-std::string store_url();                                    // $ONCE_STORE of the programs
+engine::TaskAttempt task_attempt_of(const Attempt& attempt);  // refers to the attempt
+std::string store_url();                                      // $ONCE_STORE of the programs
 Result<engine::Handler> handler_of(const Command& command, Duration grace = Duration{10'000});
 Result<engine::Handler> probe_of(const std::string& probe, Duration grace = Duration{10'000});
 engine::Report run(const engine::Handler& handler, const Attempt& attempt = {});

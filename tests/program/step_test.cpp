@@ -63,9 +63,9 @@ TEST_F(Step, has_the_programs_input_and_environment_and_a_key_of_its_own) {
   const auto seen = output(
       "step push -- sh -c 'cat; echo; echo $ONCE_ID; echo $ONCE_STEP_NAME; echo "
       "$ONCE_IDEMPOTENCY_KEY'; echo $ONCE_IDEMPOTENCY_KEY");
-  const auto assignment = assignment_of(attempt_);
-  EXPECT_EQ(seen, "17\norder 1\npush\n" + engine::idempotency_key(assignment, "push") + "\n" +
-                      engine::idempotency_key(assignment) + "\n");
+  const auto task_attempt = task_attempt_of(attempt_);
+  EXPECT_EQ(seen, "17\norder 1\npush\n" + engine::idempotency_key(task_attempt, "push") + "\n" +
+                      engine::idempotency_key(task_attempt) + "\n");
 }
 
 TEST_F(Step, sets_each_variable_once) {
@@ -281,7 +281,7 @@ TEST_F(Step, probe_has_the_steps_environment_and_leaves_it_its_input) {
              "cat 2> $MARKS/said"),
       "17");
   EXPECT_EQ(contents(marks_.path() / "said"),
-            "a " + engine::idempotency_key(assignment_of(attempt_), "a") + "\n");
+            "a " + engine::idempotency_key(task_attempt_of(attempt_), "a") + "\n");
 }
 
 TEST_F(Step, whose_probe_was_asked_to_stop_is_not_held) {

@@ -9,13 +9,13 @@
 
 namespace once::testing {
 
-engine::Steps::Begun FakeSteps::begin(std::string_view name, std::optional<InDoubt> policy,
-                                      bool asked) {
+engine::Steps::BeginResult FakeSteps::begin(std::string_view name, std::optional<InDoubt> policy,
+                                            bool asked) {
   std::string call = "begin " + std::string(name);
   if (policy) call += " " + std::string(to_string(*policy));
   wait_and_note("begin", call + (asked ? " asked" : ""));
   const std::lock_guard lock(mutex_);
-  return asked ? Begun{} : answer_;
+  return asked ? BeginResult{} : answer_;
 }
 
 Result<void> FakeSteps::end(std::string_view name, Body result, std::uint64_t oversize) {

@@ -16,9 +16,9 @@ namespace once::testing {
 // Remembers every call, and what was ended. Each answer can be another one.
 class FakeSteps : public engine::Steps {
  public:
-  using Kind = Begun::Kind;
+  using Kind = BeginResult::Kind;
 
-  Begun begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
+  BeginResult begin(std::string_view name, std::optional<InDoubt> policy, bool asked) override;
   Result<void> end(std::string_view name, Body result, std::uint64_t oversize) override;
   Result<void> fail(std::string_view name, std::string_view why) override;
   Error hold(std::string_view name, std::string why) override;
@@ -46,7 +46,7 @@ class FakeSteps : public engine::Steps {
   int waiting_ = 0;
   std::vector<std::string> calls_{};
   std::map<std::string, std::string> results_{};
-  Begun answer_{};
+  BeginResult answer_{};
   bool refuses_ = false;
   std::string why_{};
 };

@@ -164,7 +164,7 @@ class World {
     return in_words(fate_.definition, {action});
   }
 
-  // The gates: max_runs for all that begins or ends a step, then the step's own rate.
+  // The start limits: max_runs for all that begins or ends a step, then the step's own rate.
   bool refused(const FlowAction& action) {
     return std::visit(
         [&](const auto& what) {

@@ -13,10 +13,10 @@ class FlowHandlers {
   FlowHandlers(Process& process, Witness& witness, const FlowWitness& flows, const bool& calm)
       : process_(process), witness_(witness), flows_(flows), calm_(calm) {}
 
-  engine::Report handle(const engine::TaskAttempt& assignment);
+  engine::Report handle(const engine::TaskAttempt& task_attempt);
 
  private:
-  Outcome outcome(const engine::TaskAttempt& assignment);
+  Outcome outcome(const engine::TaskAttempt& task_attempt);
   bool rarely(double probability) {
     return !calm_ && process_.world().random().chance(probability);
   }

@@ -30,9 +30,9 @@ bool FlowParts::open(Process& process, Desk& desk) {
   }
   const auto never = [](const Error&) { return false; };
   return ask(
-             process, [&] { return desk.book.make_queues(); }, never) &&
+             process, [&] { return desk.run_store.make_queues(); }, never) &&
          ask(
-             process, [&] { return desk.book.add(*parsed); }, never);
+             process, [&] { return desk.run_store.add(*parsed); }, never);
 }
 
 std::optional<std::string> FlowParts::start_one(Process& process, Desk& desk, const Order& order) {

@@ -26,11 +26,11 @@ class FlowParts {
   // What a process needs to speak of runs.
   struct Desk {
     Desk(store::Store& store, engine::Scheduler& scheduler)
-        : book(store, scheduler),
+        : run_store(store, scheduler),
           log(store, scheduler),
-          starter(store, scheduler, book, log),
-          control(store, book, log) {}
-    engine::RunStore book;
+          starter(store, scheduler, run_store, log),
+          control(store, run_store, log) {}
+    engine::RunStore run_store;
     engine::EventLog log;
     engine::FlowStarter starter;
     engine::FlowControl control;

@@ -7,7 +7,7 @@ namespace once::sim {
 
 using engine::Report;
 using engine::TaskAttempt;
-using Begun = engine::Steps::Begun;
+using BeginResult = engine::Steps::BeginResult;
 
 bool work_on(Process& process, const TaskAttempt& a, Duration how_long) {
   while (how_long > Duration{0} && !process.dead() && !a.stop.stop_requested()) {
@@ -66,8 +66,8 @@ Handlers::End Handlers::step(const TaskAttempt& a, const std::string& name) {
   static constexpr std::optional<InDoubt> kPolicies[] = {std::nullopt, InDoubt::hold,
                                                          InDoubt::probe};
   const auto policy = kPolicies[(a.sequence.value + name.back()) % 3];
-  Begun begun = a.steps->begin(name, policy, false);
-  if (begun.kind == Begun::Kind::ask) {
+  BeginResult begun = a.steps->begin(name, policy, false);
+  if (begun.kind == BeginResult::Kind::ask) {
     if (rarely(0.1)) {
       static_cast<void>(a.steps->hold(name, "nobody knows"));
       return over(a);
@@ -76,11 +76,11 @@ Handlers::End Handlers::step(const TaskAttempt& a, const std::string& name) {
     begun = a.steps->begin(name, policy, true);
   }
   switch (begun.kind) {
-    case Begun::Kind::run: return run(a, name);
-    case Begun::Kind::remembered:
+    case BeginResult::Kind::run: return run(a, name);
+    case BeginResult::Kind::remembered:
       witness_.step_remembered(a, name, begun.result.text());
       return End::well;
-    case Begun::Kind::over: return over(a);
+    case BeginResult::Kind::over: return over(a);
     default: return End::fails;
   }
 }

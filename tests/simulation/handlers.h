@@ -8,25 +8,25 @@
 namespace once::sim {
 
 // Takes that long, or until it is to stop. False: it is, or its process is dead.
-bool work_on(Process& process, const engine::TaskAttempt& assignment, Duration how_long);
+bool work_on(Process& process, const engine::TaskAttempt& task_attempt, Duration how_long);
 
 class Handlers {
  public:
   Handlers(Process& process, Witness& witness, const Queue& queue, int steps, const bool& calm)
       : process_(process), witness_(witness), queue_(queue), steps_(steps), calm_(calm) {}
 
-  engine::Report handle(const engine::TaskAttempt& assignment);
-  engine::Report probe(const engine::TaskAttempt& assignment);
+  engine::Report handle(const engine::TaskAttempt& task_attempt);
+  engine::Report probe(const engine::TaskAttempt& task_attempt);
 
  private:
   enum class End { well, over, fails };
 
-  Outcome outcome(const engine::TaskAttempt& assignment);
-  End run_steps(const engine::TaskAttempt& assignment);
-  End step(const engine::TaskAttempt& assignment, const std::string& name);
-  End run(const engine::TaskAttempt& assignment, const std::string& name);
-  End record(const engine::TaskAttempt& assignment, const std::string& name);
-  End over(const engine::TaskAttempt& assignment);
+  Outcome outcome(const engine::TaskAttempt& task_attempt);
+  End run_steps(const engine::TaskAttempt& task_attempt);
+  End step(const engine::TaskAttempt& task_attempt, const std::string& name);
+  End run(const engine::TaskAttempt& task_attempt, const std::string& name);
+  End record(const engine::TaskAttempt& task_attempt, const std::string& name);
+  End over(const engine::TaskAttempt& task_attempt);
   bool rarely(double probability) { return !calm_ && random().chance(probability); }
   Random& random() { return process_.world().random(); }
 

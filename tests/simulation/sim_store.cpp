@@ -225,8 +225,8 @@ std::vector<Result<T>> SimStore::write_batch(std::string_view what, std::span<co
 
 // --- Log ------------------------------------------------------------------------------------
 
-std::vector<Result<store::Appended>> SimStore::append(std::span<const store::Append> items) {
-  return write_batch<store::Appended>("append", items, [&zone = zone_](auto some) {
+std::vector<Result<store::AppendResult>> SimStore::append(std::span<const store::Append> items) {
+  return write_batch<store::AppendResult>("append", items, [&zone = zone_](auto some) {
     auto answers = zone.inner->append(some);
     for (std::size_t i = 0; i < some.size(); ++i)
       if (answers[i] && answers[i]->verdict == core::AppendVerdict::accepted)
@@ -251,15 +251,15 @@ Result<std::optional<store::Entry>> SimStore::entry(std::string_view queue,
 
 // --- Ledger ---------------------------------------------------------------------------------
 
-std::vector<Result<store::Swapped>> SimStore::swap(std::span<const store::Swap> items) {
-  return write_batch<store::Swapped>(
+std::vector<Result<store::SwapResult>> SimStore::swap(std::span<const store::Swap> items) {
+  return write_batch<store::SwapResult>(
       "swap", items,
       [&zone = zone_, &process = process_](auto some) { return swap_now(zone, process, some); });
 }
 
-std::vector<Result<store::Swapped>> SimStore::swap_now(SimZone& zone, Process& process,
-                                                       std::span<const store::Swap> items) {
-  std::vector<Result<store::Swapped>> answers;
+std::vector<Result<store::SwapResult>> SimStore::swap_now(SimZone& zone, Process& process,
+                                                          std::span<const store::Swap> items) {
+  std::vector<Result<store::SwapResult>> answers;
   for (const store::Swap& item : items) {
     answers.push_back(std::move(zone.inner->swap(std::span(&item, 1)).front()));
     if (answers.back() && answers.back()->written)
@@ -279,14 +279,14 @@ std::vector<Result<std::optional<store::Value>>> SimStore::get(std::span<const s
   return read_batch("get values", keys.size(), [&] { return zone_.inner->key_values().get(keys); });
 }
 
-std::vector<Result<store::KeyWritten>> SimStore::write(std::span<const store::KeyWrite> items) {
-  return write_batch<store::KeyWritten>(
+std::vector<Result<store::KeyWriteResult>> SimStore::write(std::span<const store::KeyWrite> items) {
+  return write_batch<store::KeyWriteResult>(
       "write values", items,
       [&zone = zone_, &process = process_](auto some) { return write_now(zone, process, some); });
 }
 
-std::vector<Result<store::KeyWritten>> SimStore::write_now(SimZone& zone, Process& process,
-                                                           std::span<const store::KeyWrite> items) {
+std::vector<Result<store::KeyWriteResult>> SimStore::write_now(
+    SimZone& zone, Process& process, std::span<const store::KeyWrite> items) {
   auto answers = zone.inner->key_values().write(items);
   for (std::size_t i = 0; i < items.size(); ++i)
     if (answers[i] && answers[i]->written) zone.witness->wrote(process, items[i]);
@@ -342,7 +342,7 @@ store::Store::CommitResult SimStore::commit(std::span<const store::Swap> items,
   if (items.empty()) return {.delivered = fetch_within_wait(request)};
   if (zone_.world.random().chance(0.5)) return {.swapped = swap(items)};
   const auto both = [&](const Error& error) {
-    return CommitResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+    return CommitResult{.swapped = std::vector<Result<store::SwapResult>>(items.size(), error),
                         .delivered = error};
   };
   const Fate fate = send("commit", items.size());
@@ -452,8 +452,8 @@ Result<void> SimStore::settle_now(SimZone& zone, Process& process,
   return zone.inner->settle(items);
 }
 
-Result<store::Store::Overlooked> SimStore::overlooked(std::string_view queue, core::Sequence after,
-                                                      std::size_t limit) {
+Result<store::Store::OverlookedPage> SimStore::overlooked(std::string_view queue,
+                                                          core::Sequence after, std::size_t limit) {
   return read_call("overlooked", [&] { return zone_.inner->overlooked(queue, after, limit); });
 }
 
@@ -511,7 +511,7 @@ Result<store::Ledger::Strays> SimStore::strays(std::string_view queue, const std
   return read_call("strays", [&] { return zone_.inner->strays(queue, after); });
 }
 
-Result<store::Store::Verified> SimStore::verify(Depth depth, const std::string& after) {
+Result<store::Store::VerifyPage> SimStore::verify(Depth depth, const std::string& after) {
   return read_call("verify", [&] { return zone_.inner->verify(depth, after); });
 }
 

@@ -84,25 +84,25 @@ class SimStore final : public store::Store, private store::KeyValue {
  public:
   SimStore(SimZone& zone, Process& process) : zone_(zone), process_(process) {}
 
-  std::vector<Result<store::Appended>> append(std::span<const store::Append> items) override;
+  std::vector<Result<store::AppendResult>> append(std::span<const store::Append> items) override;
   Result<std::vector<store::Entry>> read(core::Sequence after, std::size_t limit,
                                          std::string_view filter) override;
   Result<std::optional<store::Entry>> find(std::string_view id) override;
 
-  std::vector<Result<store::Swapped>> swap(std::span<const store::Swap> items) override;
+  std::vector<Result<store::SwapResult>> swap(std::span<const store::Swap> items) override;
   CommitResult commit(std::span<const store::Swap> items, const store::Fetch& request) override;
   std::vector<Result<std::optional<store::Stored>>> get(
       std::span<const store::Address> items) override;
 
   store::KeyValue& key_values() override { return *this; }
   std::vector<Result<std::optional<store::Value>>> get(std::span<const store::Key> keys) override;
-  std::vector<Result<store::KeyWritten>> write(std::span<const store::KeyWrite> items) override;
+  std::vector<Result<store::KeyWriteResult>> write(std::span<const store::KeyWrite> items) override;
   Result<bool> remove(const store::Key& key, core::Revision revision) override;
   Result<store::KeyPage> list(const store::KeyList& query) override;
 
   Result<void> settle(std::span<const store::Settlement> items) override;
-  Result<Overlooked> overlooked(std::string_view queue, core::Sequence after,
-                                std::size_t limit) override;
+  Result<OverlookedPage> overlooked(std::string_view queue, core::Sequence after,
+                                    std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const store::Wake> items) override;
 
   Result<std::optional<store::Entry>> entry(std::string_view queue,
@@ -122,7 +122,7 @@ class SimStore final : public store::Store, private store::KeyValue {
   Result<std::uint64_t> unrouted() override;
   Result<Inventory> inventory(core::Sequence after, std::size_t limit) override;
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
-  Result<Verified> verify(Depth depth, const std::string& after) override;
+  Result<VerifyPage> verify(Depth depth, const std::string& after) override;
   Result<core::Past> past(std::string_view queue) override;
   Result<Page> rows(const store::RowFilter& filter, const store::Row* after,
                     std::size_t limit) override;
@@ -150,10 +150,10 @@ class SimStore final : public store::Store, private store::KeyValue {
   std::vector<Result<T>> write_batch(std::string_view what, std::span<const Item> items,
                                      Apply apply);
 
-  static std::vector<Result<store::Swapped>> swap_now(SimZone& zone, Process& process,
-                                                      std::span<const store::Swap> items);
-  static std::vector<Result<store::KeyWritten>> write_now(SimZone& zone, Process& process,
-                                                          std::span<const store::KeyWrite> items);
+  static std::vector<Result<store::SwapResult>> swap_now(SimZone& zone, Process& process,
+                                                         std::span<const store::Swap> items);
+  static std::vector<Result<store::KeyWriteResult>> write_now(
+      SimZone& zone, Process& process, std::span<const store::KeyWrite> items);
   static Result<void> settle_now(SimZone& zone, Process& process,
                                  std::span<const store::Settlement> items);
   Result<std::vector<store::Delivery>> fetch_within_wait(const store::Fetch& request);

@@ -194,9 +194,9 @@ void Simulation::work(Process& process, SimStore& store, const WorkerPlan& plan)
   if (flows_ && plan.queue == kOrderQueue) of_steps.emplace(process, witness_, *flows_, calm_);
   engine::WorkerSettings settings{.queue = queue,
                                   .handler =
-                                      [&](const engine::TaskAttempt& assignment) {
-                                        return of_steps ? of_steps->handle(assignment)
-                                                        : handlers.handle(assignment);
+                                      [&](const engine::TaskAttempt& task_attempt) {
+                                        return of_steps ? of_steps->handle(task_attempt)
+                                                        : handlers.handle(task_attempt);
                                       },
                                   .concurrency = plan.concurrency,
                                   .name = process.name(),
@@ -206,8 +206,8 @@ void Simulation::work(Process& process, SimStore& store, const WorkerPlan& plan)
                                       },
                                   .grace = Duration{500}};
   if (plan.can_probe)
-    settings.probe = [&](const engine::TaskAttempt& assignment) {
-      return handlers.probe(assignment);
+    settings.probe = [&](const engine::TaskAttempt& task_attempt) {
+      return handlers.probe(task_attempt);
     };
   auto worker = engine::Worker::make(store, process, std::move(settings));
   if (!worker) return;  // and another process tries

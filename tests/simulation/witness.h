@@ -42,23 +42,23 @@ class Witness {
 
   // --- Handlers -----------------------------------------------------------------------------
 
-  void started(const Process& by, const engine::TaskAttempt& assignment);
-  void said(const Process& by, const engine::TaskAttempt& assignment, Outcome::Kind word);
+  void started(const Process& by, const engine::TaskAttempt& task_attempt);
+  void said(const Process& by, const engine::TaskAttempt& task_attempt, Outcome::Kind word);
   // A write of the attempt's own ended it, or could not be made: its word does not count any more.
-  void attempt_over(const engine::TaskAttempt& assignment);
-  void probe_said(const engine::TaskAttempt& assignment, bool happened);
+  void attempt_over(const engine::TaskAttempt& task_attempt);
+  void probe_said(const engine::TaskAttempt& task_attempt, bool happened);
   void told_fenced(const Process& by, std::string_view id);
   // Its worker ended with an error: what it could not record is in doubt.
   void worker_failed(const Process& by);
   void interrupted(const Process& by);
 
-  void effect(const engine::TaskAttempt& assignment);
-  bool effect_happened(const engine::TaskAttempt& assignment) const;
-  void step_effect(const engine::TaskAttempt& assignment, const std::string& step);
-  bool step_happened(const engine::TaskAttempt& assignment, const std::string& step) const;
-  void step_recorded(const engine::TaskAttempt& assignment, const std::string& step,
+  void effect(const engine::TaskAttempt& task_attempt);
+  bool effect_happened(const engine::TaskAttempt& task_attempt) const;
+  void step_effect(const engine::TaskAttempt& task_attempt, const std::string& step);
+  bool step_happened(const engine::TaskAttempt& task_attempt, const std::string& step) const;
+  void step_recorded(const engine::TaskAttempt& task_attempt, const std::string& step,
                      const std::string& result);
-  void step_remembered(const engine::TaskAttempt& assignment, const std::string& step,
+  void step_remembered(const engine::TaskAttempt& task_attempt, const std::string& step,
                        std::string_view result);
 
   // --- People -------------------------------------------------------------------------------

@@ -44,9 +44,9 @@ class FaultyStore : public store::Store, private store::KeyValue {
   }
   store::Store& inner() { return *inner_; }
 
-  std::vector<Result<store::Appended>> append(std::span<const store::Append> items) override {
-    return batch<store::Appended>(Seam::append, items,
-                                  [&](auto part) { return inner_->append(part); });
+  std::vector<Result<store::AppendResult>> append(std::span<const store::Append> items) override {
+    return batch<store::AppendResult>(Seam::append, items,
+                                      [&](auto part) { return inner_->append(part); });
   }
   Result<std::vector<store::Entry>> read(core::Sequence after, std::size_t limit,
                                          std::string_view filter) override {
@@ -56,8 +56,9 @@ class FaultyStore : public store::Store, private store::KeyValue {
     return call(Seam::find, [&] { return inner_->find(id); });
   }
 
-  std::vector<Result<store::Swapped>> swap(std::span<const store::Swap> items) override {
-    return batch<store::Swapped>(Seam::swap, items, [&](auto part) { return inner_->swap(part); });
+  std::vector<Result<store::SwapResult>> swap(std::span<const store::Swap> items) override {
+    return batch<store::SwapResult>(Seam::swap, items,
+                                    [&](auto part) { return inner_->swap(part); });
   }
   std::vector<Result<std::optional<store::Stored>>> get(
       std::span<const store::Address> items) override {
@@ -70,9 +71,10 @@ class FaultyStore : public store::Store, private store::KeyValue {
     return batch<std::optional<store::Value>>(
         Seam::get_values, keys, [&](auto part) { return inner_->key_values().get(part); });
   }
-  std::vector<Result<store::KeyWritten>> write(std::span<const store::KeyWrite> items) override {
-    return batch<store::KeyWritten>(Seam::write_values, items,
-                                    [&](auto part) { return inner_->key_values().write(part); });
+  std::vector<Result<store::KeyWriteResult>> write(
+      std::span<const store::KeyWrite> items) override {
+    return batch<store::KeyWriteResult>(
+        Seam::write_values, items, [&](auto part) { return inner_->key_values().write(part); });
   }
   Result<bool> remove(const store::Key& key, core::Revision revision) override {
     return call(Seam::remove_value, [&] { return inner_->key_values().remove(key, revision); });
@@ -87,7 +89,7 @@ class FaultyStore : public store::Store, private store::KeyValue {
     if (items.empty()) return {.delivered = fetch_with_faults(request)};
     const auto fault = begin(Seam::commit);
     const auto both = [&](const Error& error) {
-      return CommitResult{.swapped = std::vector<Result<store::Swapped>>(items.size(), error),
+      return CommitResult{.swapped = std::vector<Result<store::SwapResult>>(items.size(), error),
                           .delivered = error};
     };
     if (fault == Fault::kill_before) die();
@@ -107,8 +109,8 @@ class FaultyStore : public store::Store, private store::KeyValue {
         Seam::settle, [&] { return inner_->settle(items); },
         [&] { return inner_->settle(items.first(items.size() / 2)); });
   }
-  Result<Overlooked> overlooked(std::string_view queue, core::Sequence after,
-                                std::size_t limit) override {
+  Result<OverlookedPage> overlooked(std::string_view queue, core::Sequence after,
+                                    std::size_t limit) override {
     return call(Seam::overlooked, [&] { return inner_->overlooked(queue, after, limit); });
   }
   Result<void> wake(std::string_view queue, std::span<const store::Wake> items) override {
@@ -164,7 +166,7 @@ class FaultyStore : public store::Store, private store::KeyValue {
   Result<Strays> strays(std::string_view queue, const std::string& after) override {
     return call(Seam::strays, [&] { return inner_->strays(queue, after); });
   }
-  Result<Verified> verify(Depth depth, const std::string& after) override {
+  Result<VerifyPage> verify(Depth depth, const std::string& after) override {
     return call(Seam::verify, [&] { return inner_->verify(depth, after); });
   }
   Result<core::Past> past(std::string_view queue) override {

@@ -152,8 +152,8 @@ void NatsServer::resume() { ::kill(process_, SIGCONT); }
 void NatsServer::wipe() { std::filesystem::remove_all(data()); }
 
 encoding::Json NatsServer::ask(const std::string& api, const std::string& body) const {
-  const auto exchange = store::nats::RequestMux::open({.servers = {url()}}).value();
-  return store::nats::JetStreamClient(*exchange).call(api, body).value().json;
+  const auto mux = store::nats::RequestMux::open({.servers = {url()}}).value();
+  return store::nats::JetStreamClient(*mux).call(api, body).value().json;
 }
 
 // --- NatsCluster ------------------------------------------------------------------------------
@@ -193,9 +193,9 @@ encoding::Json NatsCluster::ask(const std::string& api, const std::string& body)
   const bool answered = comes_true([&] {
     for (const auto& node : nodes_) {
       if (!node || !node->runs()) continue;
-      const auto exchange = store::nats::RequestMux::open({.servers = {node->url()}});
-      if (!exchange) continue;
-      auto response = store::nats::JetStreamClient(**exchange, kOneQuestion).call(api, body);
+      const auto mux = store::nats::RequestMux::open({.servers = {node->url()}});
+      if (!mux) continue;
+      auto response = store::nats::JetStreamClient(**mux, kOneQuestion).call(api, body);
       if (!response || response->error == kNotNow) continue;
       answer = std::move(response->json);
       return true;

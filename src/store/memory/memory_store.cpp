@@ -62,9 +62,9 @@ class MemoryStore final : public Store, private KeyValue {
 
   // --- Log ----------------------------------------------------------------------------------
 
-  std::vector<Result<Appended>> append(std::span<const Append> items) override {
+  std::vector<Result<AppendResult>> append(std::span<const Append> items) override {
     const std::lock_guard lock(zone_->mutex);
-    std::vector<Result<Appended>> answers;
+    std::vector<Result<AppendResult>> answers;
     answers.reserve(items.size());
     for (const Append& item : items) answers.emplace_back(append_one(item));
     zone_->changed();
@@ -91,9 +91,9 @@ class MemoryStore final : public Store, private KeyValue {
 
   // --- Ledger -------------------------------------------------------------------------------
 
-  std::vector<Result<Swapped>> swap(std::span<const Swap> items) override {
+  std::vector<Result<SwapResult>> swap(std::span<const Swap> items) override {
     const std::lock_guard lock(zone_->mutex);
-    std::vector<Result<Swapped>> answers;
+    std::vector<Result<SwapResult>> answers;
     answers.reserve(items.size());
     for (const Swap& item : items) answers.push_back(swap_one(item));
     return answers;
@@ -123,9 +123,9 @@ class MemoryStore final : public Store, private KeyValue {
     return answers;
   }
 
-  std::vector<Result<KeyWritten>> write(std::span<const KeyWrite> items) override {
+  std::vector<Result<KeyWriteResult>> write(std::span<const KeyWrite> items) override {
     const std::lock_guard lock(zone_->mutex);
-    std::vector<Result<KeyWritten>> answers;
+    std::vector<Result<KeyWriteResult>> answers;
     for (const KeyWrite& item : items) answers.emplace_back(write_one(item));
     return answers;
   }
@@ -211,12 +211,12 @@ class MemoryStore final : public Store, private KeyValue {
     return {};
   }
 
-  Result<Overlooked> overlooked(std::string_view queue, Sequence after,
-                                std::size_t limit) override {
+  Result<OverlookedPage> overlooked(std::string_view queue, Sequence after,
+                                    std::size_t limit) override {
     const std::lock_guard lock(zone_->mutex);
     const QueueRows* rows = zone_->queue(queue);
     if (!rows) return no_queue(queue);
-    Overlooked page{.settled = after};
+    OverlookedPage page{.settled = after};
     bool all_settled = true;
     for (auto it = rows->feed.upper_bound(after); it != rows->feed.end(); ++it) {
       const Stored* stored = rows->standing(it->first);
@@ -449,9 +449,9 @@ class MemoryStore final : public Store, private KeyValue {
   }
 
   // Nobody can reach into this store; what its callers gave it can still contradict itself.
-  Result<Verified> verify(Depth depth, const std::string& after) override {
+  Result<VerifyPage> verify(Depth depth, const std::string& after) override {
     const std::lock_guard lock(zone_->mutex);
-    Verified page;
+    VerifyPage page;
     if (depth == Depth::quick) return page;
     std::size_t looked = 0;
     for (auto it = zone_->log.upper_bound({number(after)}); it != zone_->log.end(); ++it) {
@@ -476,7 +476,7 @@ class MemoryStore final : public Store, private KeyValue {
     const std::lock_guard lock(zone_->mutex);
     RetirePage page;
     if (!after) {
-      retire_alone(page.retired);
+      retire_ledger_only(page.retired);
       const StoreTime now = zone_->now();
       page.retired.records += std::erase_if(
           zone_->values, [&](const auto& value) { return value.second.expired(now); });
@@ -500,7 +500,7 @@ class MemoryStore final : public Store, private KeyValue {
     return found->second;
   }
 
-  KeyWritten write_one(const KeyWrite& item) {
+  KeyWriteResult write_one(const KeyWrite& item) {
     const std::string key = joined(item.key);
     const auto current = live(key);
     const auto there = zone_->values.find(key);
@@ -516,7 +516,7 @@ class MemoryStore final : public Store, private KeyValue {
     return {.written = true, .revision = value.revision};
   }
 
-  Appended append_one(const Append& item) {
+  AppendResult append_one(const Append& item) {
     const auto [known, is_new] =
         zone_->ids.try_emplace(item.id, Sequence{zone_->last_sequence.value + 1});
     if (!is_new) {
@@ -544,7 +544,7 @@ class MemoryStore final : public Store, private KeyValue {
     return answer(AppendVerdict::accepted, row.entry);
   }
 
-  Appended answer(AppendVerdict verdict, const Entry& entry) const {
+  AppendResult answer(AppendVerdict verdict, const Entry& entry) const {
     const bool unrouted =
         std::none_of(zone_->queues.begin(), zone_->queues.end(),
                      [&](const auto& queue) { return queue.second.matches(entry.topic); });
@@ -571,12 +571,12 @@ class MemoryStore final : public Store, private KeyValue {
            core::settled(own->second.record.state);
   }
 
-  Result<Swapped> swap_one(const Swap& item) {
+  Result<SwapResult> swap_one(const Swap& item) {
     QueueRows* rows = zone_->queue(item.at.queue);
     if (!rows) return no_queue(item.at.queue);
     const Stored* current = rows->find(item.at);
     if ((current ? current->revision : Revision{}) != item.expected)
-      return Swapped{.written = false, .current = as_read(current)};
+      return SwapResult{.written = false, .current = as_read(current)};
     if (!current && !has_place(*rows, item))
       return Error{
           .code = Code::not_found,
@@ -585,7 +585,7 @@ class MemoryStore final : public Store, private KeyValue {
       return stands_elsewhere(item.record.sequence);
     Stored stored = zone_->write(*rows, item.at, item.record);
     if (!item.handle.empty()) answer_delivery(*rows, item, stored);
-    return Swapped{.written = true, .current = std::move(stored)};
+    return SwapResult{.written = true, .current = std::move(stored)};
   }
 
   // A record that is to be about an entry must name one.
@@ -695,14 +695,14 @@ class MemoryStore final : public Store, private KeyValue {
            (filter.topic.empty() || core::matches(filter.topic, row.entry.topic));
   }
 
-  void retire_alone(Retired& retired) {
+  void retire_ledger_only(Retired& retired) {
     const StoreTime now = zone_->now();
     for (auto& [name, rows] : zone_->queues) {
       if (!rows.definition.ledger) continue;
       retired.records += std::erase_if(rows.keys, [&](const auto& record) {
         const Stored& stored = record.second;
         const bool old =
-            core::may_forget_alone({stored.record.state, stored.stamp}, zone_->ages, now);
+            core::may_forget_ledger_only({stored.record.state, stored.stamp}, zone_->ages, now);
         if (old) remember(rows, {.stored = stored});
         return old;
       });

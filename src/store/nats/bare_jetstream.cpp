@@ -37,27 +37,27 @@ std::string config_of(const BarePlace& place, const char* per_subject) {
 
 class BareJetStream final : public BareStoreBaseline {
  public:
-  BareJetStream(std::unique_ptr<RequestMux> exchange, const NatsOptions& options)
-      : exchange_(std::move(exchange)),
-        jet_(*exchange_, options.patience),
+  BareJetStream(std::unique_ptr<RequestMux> mux, const NatsOptions& options)
+      : mux_(std::move(mux)),
+        client_(*mux_, options.patience),
         zone_{.zone = options.zone},
         log_(log_of(options.zone)),
         ledger_(ledger_of(options.zone)) {}
 
   Result<void> prepare() {
-    if (auto checked = jet_.check_server(); !checked) return checked;
-    const auto zone = jet_.call("STREAM.INFO." + zone_.meta_stream(), "");
+    if (auto checked = client_.check_server(); !checked) return checked;
+    const auto zone = client_.call("STREAM.INFO." + zone_.meta_stream(), "");
     if (!zone) return zone.error();
     found_zone_ = zone->error != kNoStream;
     if (auto gone = remove(own_streams()); !gone) return gone;
-    if (auto made = make_streams(jet_, {{log_.stream, config_of(log_, "-1")},
-                                        {ledger_.stream, config_of(ledger_, "1")}});
+    if (auto made = make_streams(client_, {{log_.stream, config_of(log_, "-1")},
+                                           {ledger_.stream, config_of(ledger_, "1")}});
         !made)
       return made;
     const auto consumer =
-        jet_.make_consumer(log_.stream, kConsumer,
-                           R"({"durable_name":"bench","ack_policy":"explicit",)"
-                           R"("deliver_policy":"all","max_deliver":-1,"max_ack_pending":-1})");
+        client_.make_consumer(log_.stream, kConsumer,
+                              R"({"durable_name":"bench","ack_policy":"explicit",)"
+                              R"("deliver_policy":"all","max_deliver":-1,"max_ack_pending":-1})");
     if (!consumer) return consumer.error();
     return {};
   }
@@ -83,7 +83,7 @@ class BareJetStream final : public BareStoreBaseline {
     }
     if (auto claimed = stored(records); !claimed) return claimed;
     if (auto completed = stored(records); !completed) return completed;
-    for (const RequestMux::Answer& answer : exchange_->ask(acks, jet_.patience()))
+    for (const RequestMux::Answer& answer : mux_->ask(acks, client_.patience()))
       if (answer.kind != RequestMux::Answer::Kind::answered)
         return failure_of({.text = "an acknowledgement was not answered"});
     return {};
@@ -102,7 +102,7 @@ class BareJetStream final : public BareStoreBaseline {
 
   Result<void> remove(const std::vector<std::string>& streams) const {
     for (const std::string& stream : streams) {
-      const auto response = jet_.call("STREAM.DELETE." + stream, "");
+      const auto response = client_.call("STREAM.DELETE." + stream, "");
       if (!response) return response.error();
       if (response->error != 0 && response->error != kNoStream)
         return Error{.code = Code::store_unusable,
@@ -114,27 +114,27 @@ class BareJetStream final : public BareStoreBaseline {
   }
 
   Result<void> stored(const std::vector<Outgoing>& messages) const {
-    for (const Published& published : jet_.publish(messages))
-      if (published.kind != Published::Kind::stored) return failure_of(published);
+    for (const PublishResult& published : client_.publish(messages))
+      if (published.kind != PublishResult::Kind::stored) return failure_of(published);
     return {};
   }
 
   Result<std::vector<Message>> fetch(std::size_t count) {
     const auto bell = std::make_shared<Bell>();
-    const auto deadline = steady_clock::now() + jet_.patience();
-    const auto slot = exchange_->pulls().pull(
+    const auto deadline = steady_clock::now() + client_.patience();
+    const auto slot = mux_->pulls().pull(
         {.subject = "$JS.API.CONSUMER.MSG.NEXT." + log_.stream + "." + kConsumer,
          .data = "{\"batch\":" + std::to_string(count) +
-                 ",\"expires\":" + std::to_string(jet_.patience().count()) + "000000}"},
+                 ",\"expires\":" + std::to_string(client_.patience().count()) + "000000}"},
         count, bell);
     std::vector<Message> messages;
     bool ended = !slot;
     while (!ended && steady_clock::now() < deadline) {
       const std::uint64_t seen = bell->rings();
-      ended = exchange_->pulls().take(*slot, messages);
+      ended = mux_->pulls().take(*slot, messages);
       if (!ended) bell->wait_until(seen, deadline, {});
     }
-    if (slot) exchange_->pulls().attend(*slot, nullptr);
+    if (slot) mux_->pulls().attend(*slot, nullptr);
     if (messages.size() < count)
       return Error{.code = Code::store_unavailable,
                    .message = "the NATS server delivered " + std::to_string(messages.size()) +
@@ -143,8 +143,8 @@ class BareJetStream final : public BareStoreBaseline {
     return messages;
   }
 
-  std::unique_ptr<RequestMux> exchange_;
-  JetStreamClient jet_;
+  std::unique_ptr<RequestMux> mux_;
+  JetStreamClient client_;
   const Subjects zone_;
   const BarePlace log_;
   const BarePlace ledger_;
@@ -161,9 +161,9 @@ namespace once::store {
 Result<std::unique_ptr<BareStoreBaseline>> open_bare_jetstream(const NatsOptions& options) {
   using namespace nats;
   if (auto ok = core::check_name(options.zone, "zone"); !ok) return ok.error();
-  auto exchange = RequestMux::open({.servers = options.servers, .login = options.login});
-  if (!exchange) return exchange.error();
-  auto made = std::make_unique<BareJetStream>(std::move(*exchange), options);
+  auto mux = RequestMux::open({.servers = options.servers, .login = options.login});
+  if (!mux) return mux.error();
+  auto made = std::make_unique<BareJetStream>(std::move(*mux), options);
   if (auto ready = made->prepare(); !ready) {
     static_cast<void>(made->clear(false));
     return ready.error();

@@ -65,14 +65,15 @@ constexpr const char* kPurged =
     "does not hold what Once wrote into it: somebody purged it, or made it anew";
 
 // The number before the log's first message, when somebody else than retention removed it.
-Result<std::optional<Trouble>> check_log_start(const JetStreamClient& jet, const Subjects& subjects,
-                                               const Json& info, const Mark& mark) {
+Result<std::optional<Trouble>> check_log_start(const JetStreamClient& client,
+                                               const Subjects& subjects, const Json& info,
+                                               const Mark& mark) {
   const std::uint64_t first = state_number(info, "first_seq");
   if (first <= std::max<std::uint64_t>(mark.first, 1)) return std::optional<Trouble>{};
-  const auto kept = jet.last(subjects.meta_stream(), subjects.gone(first - 1));
-  if (!kept) return kept.error();
-  if (*kept) {
-    const auto past = encoding::decode_past((*kept)->data);
+  const auto message = client.last(subjects.meta_stream(), subjects.gone(first - 1));
+  if (!message) return message.error();
+  if (*message) {
+    const auto past = encoding::decode_past((*message)->data);
     if (!past) return past.error();
     if (past->ids.contains(first - 1)) return std::optional<Trouble>{};
   }
@@ -85,14 +86,14 @@ Result<std::optional<Trouble>> check_log_start(const JetStreamClient& jet, const
 
 // A log that was restored has another time of creation. The last message of the marks tells whether it
 // is this zone's log, as long as that message is there.
-Result<std::optional<Trouble>> check_log_identity(const JetStreamClient& jet,
+Result<std::optional<Trouble>> check_log_identity(const JetStreamClient& client,
                                                   const Subjects& subjects, const Json& info,
                                                   const Mark& mark) {
   if (text_of(info, "created") == mark.created || mark.last == 0 || !mark.last_at)
     return std::optional<Trouble>{};
-  const auto kept = jet.get(subjects.log_stream(), mark.last);
-  if (!kept) return kept.error();
-  if (!*kept || (*kept)->time == *mark.last_at) return std::optional<Trouble>{};
+  const auto message = client.get(subjects.log_stream(), mark.last);
+  if (!message) return message.error();
+  if (!*message || (*message)->time == *mark.last_at) return std::optional<Trouble>{};
   return std::optional(emptied(subjects, subjects.log_stream(), "is the log of another zone"));
 }
 
@@ -107,7 +108,7 @@ bool made_when_marked(const Sight& sight, const Marks& marks, const std::string&
 // Marks from before the first task name no message of the log, so its time of creation decides. A
 // restored log has messages that are older than the log itself. A restore of all streams replaces the
 // meta bucket too.
-Result<std::optional<Trouble>> check_log_made_anew(const JetStreamClient& jet,
+Result<std::optional<Trouble>> check_log_made_anew(const JetStreamClient& client,
                                                    const Subjects& subjects, const Sight& sight,
                                                    const Marks& marks, const Json& info) {
   if (made_when_marked(sight, marks, subjects.log_stream()) ||
@@ -115,10 +116,10 @@ Result<std::optional<Trouble>> check_log_made_anew(const JetStreamClient& jet,
     return std::optional<Trouble>{};
   const std::uint64_t first = state_number(info, "first_seq");
   if (first > 0 && first <= state_number(info, "last_seq")) {
-    const auto kept = jet.get(subjects.log_stream(), first);
-    if (!kept) return kept.error();
+    const auto message = client.get(subjects.log_stream(), first);
+    if (!message) return message.error();
     const auto created = time_from(text_of(info, "created"));
-    if (!*kept || !created || (*kept)->time < *created) return std::optional<Trouble>{};
+    if (!*message || !created || (*message)->time < *created) return std::optional<Trouble>{};
   }
   return std::optional(
       emptied(subjects, subjects.log_stream(), "was deleted and made anew: its tasks are gone"));
@@ -144,7 +145,7 @@ std::string_view harm_of_loss(const Subjects& subjects, const std::string& strea
   return "Large results of tasks are lost.";
 }
 
-Result<bool> still_lacks(const JetStreamClient& jet, const Plan& plan, const Json& first,
+Result<bool> still_lacks(const JetStreamClient& client, const Plan& plan, const Json& first,
                          const std::function<bool(const Json&)>& lacks) {
   const Json* cluster = first.member("cluster");
   const Json* replicas = cluster ? cluster->member("replicas") : nullptr;
@@ -154,7 +155,7 @@ Result<bool> still_lacks(const JetStreamClient& jet, const Plan& plan, const Jso
   bool there = true;
   for (int look = 0; look < kLooks; ++look) {
     std::this_thread::sleep_for(kBetweenMarkLooks);
-    const auto info = jet.stream_info(plan.name, seals);
+    const auto info = client.stream_info(plan.name, seals);
     if (!info) return info.error();
     there = info->has_value();
     if (there && !lacks(**info)) return false;
@@ -169,14 +170,14 @@ Error stream_emptied(const Subjects& subjects, const std::string& stream) {
   return emptied(subjects, stream, kPurged).error;
 }
 
-Result<Marks> marks_from(const Result<std::optional<StreamMessage>>& kept) {
-  if (!kept) return kept.error();
+Result<Marks> marks_from(const Result<std::optional<StreamMessage>>& message) {
+  if (!message) return message.error();
   Marks marks;
-  if (!*kept) return marks;
-  marks.revision = (*kept)->sequence;
-  marks.written = (*kept)->time;
-  if ((*kept)->data.empty()) return marks;  // deleted: somebody accepts what was lost
-  const auto json = encoding::parse_json((*kept)->data);
+  if (!*message) return marks;
+  marks.revision = (*message)->sequence;
+  marks.written = (*message)->time;
+  if ((*message)->data.empty()) return marks;  // deleted: somebody accepts what was lost
+  const auto json = encoding::parse_json((*message)->data);
   if (!json) return json.error();
   for (const auto& [name, mark] : json->members())
     marks.streams[name] = {.created = text_of(mark, "created"),
@@ -186,17 +187,18 @@ Result<Marks> marks_from(const Result<std::optional<StreamMessage>>& kept) {
   return marks;
 }
 
-bool move_marks(const JetStreamClient& jet, const Subjects& subjects, const Sight& sight,
+bool move_marks(const JetStreamClient& client, const Subjects& subjects, const Sight& sight,
                 std::uint64_t revision) {
-  return jet.publish({.subject = subjects.meta("marks"),
-                      .data = text_of_marks(sight),
-                      .headers = expecting(revision)})
-             .kind != Published::Kind::failed;
+  return client
+             .publish({.subject = subjects.meta("marks"),
+                       .data = text_of_marks(sight),
+                       .headers = expecting(revision)})
+             .kind != PublishResult::Kind::failed;
 }
 
 // The streams that fewer logins may write to come first: a login that may not write all seals
 // leaves none behind.
-bool write_seals(const JetStreamClient& jet, const Subjects& subjects, const Sight& sight,
+bool write_seals(const JetStreamClient& client, const Subjects& subjects, const Sight& sight,
                  const std::string& uuid, std::uint64_t revision) {
   const std::array<std::string, 2> guarded{subjects.old_stream(), subjects.count_stream()};
   for (const bool first : {true, false})
@@ -206,14 +208,15 @@ bool write_seals(const JetStreamClient& jet, const Subjects& subjects, const Sig
       if (is_guarded != first || has_seal(plan, sight.infos[i].json, uuid)) continue;
       Outgoing seal{.subject = plan.seal + uuid, .headers = expecting(0)};
       if (plan.name == subjects.count_stream()) seal.headers = {{"Nats-Incr", "+1"}};
-      const Published written = jet.publish(seal);
-      if (written.kind != Published::Kind::stored && written.kind != Published::Kind::refused)
+      const PublishResult written = client.publish(seal);
+      if (written.kind != PublishResult::Kind::stored &&
+          written.kind != PublishResult::Kind::refused)
         return false;
     }
-  return move_marks(jet, subjects, sight, revision);
+  return move_marks(client, subjects, sight, revision);
 }
 
-Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> check_marks(const JetStreamClient& client, const Subjects& subjects,
                                            const Sight& sight, const Marks& marks,
                                            const Identity& known) {
   for (std::size_t i = 0; i < sight.plans.size(); ++i) {
@@ -228,7 +231,7 @@ Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Sub
     };
     const auto went_back = [&](const Json& now) { return state_number(now, "last_seq") < least; };
     if (unsealed(info)) {
-      const auto still = still_lacks(jet, plan, info, unsealed);
+      const auto still = still_lacks(client, plan, info, unsealed);
       if (!still) return still.error();
       const auto others = seals_of(plan, info);
       if (*still)
@@ -237,7 +240,7 @@ Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Sub
             others.empty() ? kPurged : "belongs to another zone, whose UUID is " + others.front()));
     }
     if (went_back(info)) {
-      const auto still = still_lacks(jet, plan, info, went_back);
+      const auto still = still_lacks(client, plan, info, went_back);
       if (!still) return still.error();
       if (*still)
         return std::optional(
@@ -248,11 +251,11 @@ Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Sub
     }
     if (plan.name != subjects.log_stream() || mark == marks.streams.end()) continue;
     for (const auto check : {check_log_start, check_log_identity}) {
-      auto trouble = check(jet, subjects, info, mark->second);
+      auto trouble = check(client, subjects, info, mark->second);
       if (!trouble || *trouble) return trouble;
     }
     if (mark->second.last > 0) continue;
-    auto trouble = check_log_made_anew(jet, subjects, sight, marks, info);
+    auto trouble = check_log_made_anew(client, subjects, sight, marks, info);
     if (!trouble || *trouble) return trouble;
   }
   return std::optional<Trouble>{};

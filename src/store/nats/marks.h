@@ -38,20 +38,21 @@ struct Sight {
 // What a stream that lost messages means to the tasks.
 std::string_view harm_of_loss(const Subjects& subjects, const std::string& stream);
 
-Result<Marks> marks_from(const Result<std::optional<StreamMessage>>& kept);
+Result<Marks> marks_from(const Result<std::optional<StreamMessage>>& message);
 // Writes the seals that are missing, then the marks. False: this login may not.
-bool write_seals(const JetStreamClient& jet, const Subjects& subjects, const Sight& sight,
+bool write_seals(const JetStreamClient& client, const Subjects& subjects, const Sight& sight,
                  const std::string& uuid, std::uint64_t revision);
 // Moves the marks to what is there now, unless another process was faster. False as above.
-bool move_marks(const JetStreamClient& jet, const Subjects& subjects, const Sight& sight,
+bool move_marks(const JetStreamClient& client, const Subjects& subjects, const Sight& sight,
                 std::uint64_t revision);
 // Compares the streams with the marks. `seen` holds the last numbers that this process has seen.
-Result<std::optional<Trouble>> check_marks(const JetStreamClient& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> check_marks(const JetStreamClient& client, const Subjects& subjects,
                                            const Sight& sight, const Marks& marks,
                                            const Identity& known);
 // Whether the stream still lacks what it lacked at the first look. A leader that was just elected may
 // not have caught up, so a stream with replicas is looked at again for some seconds.
-Result<bool> still_lacks(const JetStreamClient& jet, const Plan& plan, const encoding::Json& first,
+Result<bool> still_lacks(const JetStreamClient& client, const Plan& plan,
+                         const encoding::Json& first,
                          const std::function<bool(const encoding::Json&)>& lacks);
 // The error for a stream without its seal.
 Error stream_emptied(const Subjects& subjects, const std::string& stream);

@@ -28,14 +28,14 @@ class NatsStore final : public Store {
                                   : std::make_shared<Redelivery>()),
         watch_(*zone_->mux, options.patience, zone_->subjects),
         keys_(
-            zone_->jet, zone_->subjects, zone_->clock, *zone_->mux, watch_, uuid_,
-            [this](StreamMessage kept) { return values_.whole_record(std::move(kept)); },
+            zone_->client, zone_->subjects, zone_->clock, *zone_->mux, watch_, uuid_,
+            [this](StreamMessage message) { return values_.whole_record(std::move(message)); },
             [this] { return retention_.ages(); }) {
     if (identity.new_ledger) sole_writer_.pass_seal();
     watch_.begin(std::move(identity), options.look_every, [this] { news_.ring(); });
   }
 
-  std::vector<Result<Appended>> append(std::span<const Append> items) override {
+  std::vector<Result<AppendResult>> append(std::span<const Append> items) override {
     return appender_.append(items);
   }
   Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
@@ -52,7 +52,7 @@ class NatsStore final : public Store {
     return entries_.read(*queue, sequence);
   }
 
-  std::vector<Result<Swapped>> swap(std::span<const Swap> items) override {
+  std::vector<Result<SwapResult>> swap(std::span<const Swap> items) override {
     return ledger_.swap(items);
   }
   std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) override {
@@ -68,8 +68,8 @@ class NatsStore final : public Store {
   Result<void> settle(std::span<const Settlement> items) override {
     return acknowledgements_.settle(items);
   }
-  Result<Overlooked> overlooked(std::string_view queue, Sequence after,
-                                std::size_t limit) override {
+  Result<OverlookedPage> overlooked(std::string_view queue, Sequence after,
+                                    std::size_t limit) override {
     return sweep_.overlooked(queue, after, limit);
   }
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override {
@@ -121,7 +121,7 @@ class NatsStore final : public Store {
     return past_.of(*queue);
   }
 
-  Result<Verified> verify(Depth depth, const std::string& after) override {
+  Result<VerifyPage> verify(Depth depth, const std::string& after) override {
     return verifier_.verify(depth, after);
   }
   Result<Examination> examine(const DoctorOptions& options) override {
@@ -185,9 +185,9 @@ Result<void> set_clock(ZoneConnection& zone, const Identity& identity) {
       {{subjects.ledger_stream(), subjects.all_records()},
        {subjects.log_stream(), subjects.whole_log()}}};
   for (const auto& [stream, filter] : stamped) {
-    const auto kept = zone.jet.last(stream, filter);
-    if (!kept) return kept.error();
-    if (*kept) zone.clock.at_least(zone.clock.stamp_of(**kept));
+    const auto message = zone.client.last(stream, filter);
+    if (!message) return message.error();
+    if (*message) zone.clock.at_least(zone.clock.stamp_of(**message));
   }
   return {};
 }
@@ -206,8 +206,8 @@ Result<std::unique_ptr<Store>> open_nats(const NatsOptions& options) {
                                .ping_every = options.patience});
   if (!mux) return mux.error();
   auto zone = std::make_shared<ZoneConnection>(std::move(*mux), options);
-  if (auto checked = zone->jet.check_server(); !checked) return checked.error();
-  auto identity = open_streams(zone->jet, zone->subjects, options.create, options.allow_unsafe);
+  if (auto checked = zone->client.check_server(); !checked) return checked.error();
+  auto identity = open_streams(zone->client, zone->subjects, options.create, options.allow_unsafe);
   if (!identity) return identity.error();
   if (auto set = set_clock(*zone, *identity); !set) return set.error();
   return std::unique_ptr<Store>(

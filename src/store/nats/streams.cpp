@@ -149,14 +149,14 @@ Error missing_stream(const std::string& zone, const std::string& stream) {
 using Infos = std::vector<JetStreamClient::Response>;
 
 // With the seals that the streams hold.
-Result<Infos> look_at(const JetStreamClient& jet, const std::vector<Plan>& plans) {
+Result<Infos> look_at(const JetStreamClient& client, const std::vector<Plan>& plans) {
   std::vector<Outgoing> questions;
   for (const Plan& plan : plans)
     questions.push_back({.subject = "$JS.API.STREAM.INFO." + plan.name,
                          .data = plan.seal.empty() ? std::string()
                                                    : R"({"subjects_filter":)" +
                                                          json_string(plan.seal + "*") + "}"});
-  auto responses = jet.call(questions);
+  auto responses = client.call(questions);
   Infos infos;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (!responses[i]) return responses[i].error();
@@ -173,10 +173,10 @@ struct Card {
   Marks marks{};
 };
 
-Result<Card> read_card(const JetStreamClient& jet, const Subjects& subjects) {
+Result<Card> read_card(const JetStreamClient& client, const Subjects& subjects) {
   const std::array<std::string, 2> wanted{subjects.meta("zone"), subjects.meta("marks")};
-  const auto kept = jet.last(subjects.meta_stream(), wanted);
-  const auto& zone = kept[0];
+  const auto messages = client.last(subjects.meta_stream(), wanted);
+  const auto& zone = messages[0];
   if (!zone) return zone.error();
   if (!*zone) return Card{};
   const std::string* schema = (*zone)->header("Once-Schema");
@@ -184,7 +184,7 @@ Result<Card> read_card(const JetStreamClient& jet, const Subjects& subjects) {
     return Error{.code = Code::store_unusable,
                  .message = "the zone " + subjects.zone +
                             " was made by another version of once; use that one"};
-  auto marks = marks_from(kept[1]);
+  auto marks = marks_from(messages[1]);
   if (!marks) return marks.error();
   return Card{.uuid = (*zone)->data, .marks = std::move(*marks)};
 }
@@ -224,7 +224,7 @@ bool holds_messages(const JetStreamClient::Response& info) {
 
 // After its last stream is deleted, a server removes the directory of all streams behind the
 // answer's back, and may do so while it makes the next one there: that one is asked for again.
-std::vector<Result<JetStreamClient::Response>> create(const JetStreamClient& jet,
+std::vector<Result<JetStreamClient::Response>> create(const JetStreamClient& client,
                                                       const std::vector<Plan>& plans,
                                                       const std::string& replicas) {
   std::vector<Outgoing> questions;
@@ -232,23 +232,23 @@ std::vector<Result<JetStreamClient::Response>> create(const JetStreamClient& jet
     questions.push_back({.subject = "$JS.API.STREAM.CREATE." + plan.name,
                          .data = R"({"name":)" + json_string(plan.name) + R"(,"num_replicas":)" +
                                  replicas + "," + plan.config.substr(1)});
-  auto responses = jet.call(questions);
+  auto responses = client.call(questions);
   for (int again = 0; again < kClearing; ++again) {
     const bool cleared = std::none_of(responses.begin(), responses.end(), [](const auto& response) {
       return response && response->error == kNoFiles;
     });
     if (cleared) break;
     std::this_thread::sleep_for(kBetweenClearings);
-    responses = jet.call(questions);  // those that are made by now are the same, or in use
+    responses = client.call(questions);  // those that are made by now are the same, or in use
   }
   return responses;
 }
 
 }  // namespace
 
-Result<void> make_streams(const JetStreamClient& jet, std::vector<Plan> open) {
+Result<void> make_streams(const JetStreamClient& client, std::vector<Plan> open) {
   for (const char* replicas : {"3", "1"}) {
-    const auto responses = create(jet, open, replicas);
+    const auto responses = create(client, open, replicas);
     std::vector<Plan> alone;
     for (std::size_t i = 0; i < open.size(); ++i) {
       if (!responses[i]) return responses[i].error();
@@ -283,14 +283,14 @@ std::vector<Difference> edits_of(const StreamLook& stream) {
   return found;
 }
 
-Result<std::vector<StreamLook>> look_at_streams(const JetStreamClient& jet,
+Result<std::vector<StreamLook>> look_at_streams(const JetStreamClient& client,
                                                 const Subjects& subjects) {
   auto plans = plans_of(subjects);
-  auto infos = look_at(jet, plans);
+  auto infos = look_at(client, plans);
   if (!infos) return infos.error();
   // Who has no queue on a stream of others', or no workflow, need not be permitted to see these.
   for (const Plan& plan : {copy_plan(subjects), kv_plan(subjects)}) {
-    auto info = look_at(jet, {plan});
+    auto info = look_at(client, {plan});
     if (info) {
       plans.push_back(plan);
       infos->push_back(std::move(info->front()));
@@ -308,7 +308,7 @@ Result<std::vector<StreamLook>> look_at_streams(const JetStreamClient& jet,
 namespace {
 
 // All streams are there. nullopt: look again.
-Result<std::optional<Identity>> enter(const JetStreamClient& jet, const Subjects& subjects,
+Result<std::optional<Identity>> enter(const JetStreamClient& client, const Subjects& subjects,
                                       const std::vector<Plan>& plans, const Infos& infos,
                                       const Card& card, bool allow_unsafe, int round) {
   const auto look_again = [] {
@@ -329,17 +329,17 @@ Result<std::optional<Identity>> enter(const JetStreamClient& jet, const Subjects
     }
     Headers headers = expecting(0);
     headers.emplace_back("Once-Schema", kSchema);
-    const Published written = jet.publish(
+    const PublishResult written = client.publish(
         {.subject = subjects.meta("zone"), .data = random_uuid(), .headers = std::move(headers)});
-    if (written.kind == Published::Kind::failed) return failure_of(written);
+    if (written.kind == PublishResult::Kind::failed) return failure_of(written);
     return std::optional<Identity>{};  // whoever was first is read
   }
   const Sight sight{plans, infos};
   if (card.marks.streams.empty() && !trouble && round < kSure &&
-      write_seals(jet, subjects, sight, *card.uuid, card.marks.revision))
+      write_seals(client, subjects, sight, *card.uuid, card.marks.revision))
     return std::optional<Identity>{};
   Identity identity = identity_of(subjects, plans, infos, card);
-  auto loss = check_marks(jet, subjects, sight, card.marks, identity);
+  auto loss = check_marks(client, subjects, sight, card.marks, identity);
   if (!loss) return loss.error();
   if (*loss && round < kSure) return look_again();  // a leader that is new may lag
   if (*loss && !allow_unsafe) return (*loss)->error;
@@ -349,19 +349,19 @@ Result<std::optional<Identity>> enter(const JetStreamClient& jet, const Subjects
 
 }  // namespace
 
-Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjects, bool create,
+Result<Identity> open_streams(const JetStreamClient& client, const Subjects& subjects, bool create,
                               bool allow_unsafe) {
   const auto plans = plans_of(subjects);
   for (int round = 0; round < kStreamRounds; ++round) {
-    const auto infos = look_at(jet, plans);
+    const auto infos = look_at(client, plans);
     if (!infos) return infos.error();
     const auto missing = std::find_if(infos->begin(), infos->end(),
                                       [](const auto& info) { return info.error == kNoStream; });
     const bool meta = infos->front().error == 0;
-    auto card = meta ? read_card(jet, subjects) : Result<Card>(Card{});
+    auto card = meta ? read_card(client, subjects) : Result<Card>(Card{});
     if (!card) return card.error();
     if (missing == infos->end()) {
-      auto entered = enter(jet, subjects, plans, *infos, *card, allow_unsafe, round);
+      auto entered = enter(client, subjects, plans, *infos, *card, allow_unsafe, round);
       if (!entered) return entered.error();
       if (*entered) return std::move(**entered);
       continue;
@@ -381,8 +381,8 @@ Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjec
     if (!create)
       return Error{
           .code = Code::not_found,
-          .message = "there is no zone " + subjects.zone + " on the NATS server at " + jet.where() +
-                     ": the stream " + name +
+          .message = "there is no zone " + subjects.zone + " on the NATS server at " +
+                     client.where() + ": the stream " + name +
                      " is missing; nothing was made. If there was one, the server has lost "
                      "its data: bring the data back",
           .reason = Reason::no_zone,
@@ -390,7 +390,7 @@ Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjec
     std::vector<Plan> open;
     for (std::size_t i = 0; i < plans.size(); ++i)
       if ((*infos)[i].error == kNoStream) open.push_back(plans[i]);
-    if (auto made = make_streams(jet, std::move(open)); !made) return made.error();
+    if (auto made = make_streams(client, std::move(open)); !made) return made.error();
   }
   return Error{.code = Code::store_unavailable,
                .message = "the zone " + subjects.zone +
@@ -398,24 +398,24 @@ Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjec
                .retryable = true};
 }
 
-Result<void> ensure_copy_stream(const JetStreamClient& jet, const Subjects& subjects) {
+Result<void> ensure_copy_stream(const JetStreamClient& client, const Subjects& subjects) {
   const std::vector<Plan> plan{copy_plan(subjects)};
-  auto infos = look_at(jet, plan);
+  auto infos = look_at(client, plan);
   if (!infos) return infos.error();
   if (infos->front().error == kNoStream) {
-    if (auto made = make_streams(jet, plan); !made) return made.error();
-    infos = look_at(jet, plan);
+    if (auto made = make_streams(client, plan); !made) return made.error();
+    infos = look_at(client, plan);
     if (!infos) return infos.error();
   }
   if (auto error = verify(plan.front(), infos->front().json)) return *error;
   return {};
 }
 
-Result<bool> ledger_is_sealed(const JetStreamClient& jet, const Subjects& subjects,
+Result<bool> ledger_is_sealed(const JetStreamClient& client, const Subjects& subjects,
                               const std::string& uuid) {
   const Plan plan{.name = subjects.ledger_stream(), .seal = subjects.ledger_seal()};
   const auto info =
-      jet.stream_info(plan.name, R"({"subjects_filter":)" + json_string(plan.seal + uuid) + "}");
+      client.stream_info(plan.name, R"({"subjects_filter":)" + json_string(plan.seal + uuid) + "}");
   if (!info) return info.error();
   if (!*info)  // a cluster that chooses leaders may not know its own streams; the watch finds out
     return Error{.code = Code::store_unavailable,
@@ -427,14 +427,14 @@ Result<bool> ledger_is_sealed(const JetStreamClient& jet, const Subjects& subjec
     return !held || !held->member(plan.seal + uuid);
   };
   if (!lacks(**info)) return true;
-  const auto still = still_lacks(jet, plan, **info, lacks);
+  const auto still = still_lacks(client, plan, **info, lacks);
   if (!still) return still.error();
   return !*still;
 }
 
-Result<void> check_uuid(const JetStreamClient& jet, const Subjects& subjects,
+Result<void> check_uuid(const JetStreamClient& client, const Subjects& subjects,
                         const std::string& uuid) {
-  const auto card = read_card(jet, subjects);
+  const auto card = read_card(client, subjects);
   if (!card) return card.error();
   if (auto changed = other_uuid(subjects, *card, uuid)) return std::move(*changed);
   return {};
@@ -443,12 +443,12 @@ Result<void> check_uuid(const JetStreamClient& jet, const Subjects& subjects,
 namespace {
 
 // The stream of values has a mark of its own, and only the processes that use it may look at it.
-Result<std::optional<Trouble>> examine_values(const JetStreamClient& jet, const Subjects& subjects,
-                                              Identity& known) {
+Result<std::optional<Trouble>> examine_values(const JetStreamClient& client,
+                                              const Subjects& subjects, Identity& known) {
   const std::string name = subjects.kv_stream();
   if (!known.created.contains(name)) return std::optional<Trouble>{};
   const std::vector<Plan> plan{kv_plan(subjects)};
-  const auto infos = look_at(jet, plan);
+  const auto infos = look_at(client, plan);
   if (!infos) return infos.error();
   const auto trouble = [](Error error, bool emptied) {
     return std::optional(
@@ -458,7 +458,7 @@ Result<std::optional<Trouble>> examine_values(const JetStreamClient& jet, const 
   if (text_of(infos->front().json, "created") != known.created.at(name))
     return trouble(lost(subjects.zone, "its stream " + name + " was deleted and made anew"), true);
   const Marks marks{.streams = {{name, Mark{}}}};
-  auto loss = check_marks(jet, subjects, {plan, *infos}, marks, known);
+  auto loss = check_marks(client, subjects, {plan, *infos}, marks, known);
   if (!loss) return loss;
   if (*loss) return trouble((*loss)->error, true);
   note_last(plan, *infos, known);
@@ -469,14 +469,14 @@ Result<std::optional<Trouble>> examine_values(const JetStreamClient& jet, const 
 
 }  // namespace
 
-Result<std::optional<Trouble>> examine(const JetStreamClient& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> examine(const JetStreamClient& client, const Subjects& subjects,
                                        Identity& known, Duration marks_live) {
   const auto plans = plans_of(subjects);
-  if (auto checked = jet.check_server(); !checked) {
+  if (auto checked = client.check_server(); !checked) {
     if (checked.error().retryable) return checked.error();
     return std::optional(Trouble{.error = checked.error()});
   }
-  const auto infos = look_at(jet, plans);
+  const auto infos = look_at(client, plans);
   if (!infos) return infos.error();
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const std::string& name = plans[i].name;
@@ -486,23 +486,23 @@ Result<std::optional<Trouble>> examine(const JetStreamClient& jet, const Subject
       return std::optional(Trouble{
           .error = lost(subjects.zone, "its stream " + name + " was deleted and made anew")});
   }
-  const auto card = read_card(jet, subjects);
+  const auto card = read_card(client, subjects);
   if (!card) return card.error();
   if (auto changed = other_uuid(subjects, *card, known.uuid))
     return std::optional(Trouble{.error = std::move(*changed)});
   const Sight sight{plans, *infos};
-  auto loss = check_marks(jet, subjects, sight, card->marks, known);
+  auto loss = check_marks(client, subjects, sight, card->marks, known);
   if (!loss || *loss) return loss;
   note_last(plans, *infos, known);
   known.sealed = !card->marks.streams.empty();
   for (std::size_t i = 0; i < plans.size(); ++i)
     if (auto error = verify(plans[i], (*infos)[i].json))
       return std::optional(Trouble{.error = std::move(*error), .ours = true});
-  if (auto values = examine_values(jet, subjects, known); !values || *values) return values;
+  if (auto values = examine_values(client, subjects, known); !values || *values) return values;
   const auto told = time_from(text_of(infos->front().json, "ts"));
   if (known.sealed && known.may_mark && marks_live > Duration{0} && card->marks.written && told &&
       *told - *card->marks.written > marks_live)
-    known.may_mark = move_marks(jet, subjects, sight, card->marks.revision);
+    known.may_mark = move_marks(client, subjects, sight, card->marks.revision);
   return std::optional<Trouble>{};
 }
 

@@ -20,7 +20,7 @@ struct Plan {
 // Makes the streams that are missing. In a cluster they get three replicas, or nothing is made. A cluster
 // that is still starting must not get a zone that dies with one of its nodes. Only a server that says
 // that it is no cluster keeps one copy.
-Result<void> make_streams(const JetStreamClient& jet, std::vector<Plan> open);
+Result<void> make_streams(const JetStreamClient& client, std::vector<Plan> open);
 
 struct Trouble {
   Error error{};
@@ -44,11 +44,11 @@ struct Identity {
 // Opens the zone. With `create` it makes the streams of a zone that is not there yet. A zone exists once
 // its UUID is written, which comes last. From then on a missing stream means lost data. Settings that
 // lose tasks are an error unless the zone is opened `allow_unsafe`.
-Result<Identity> open_streams(const JetStreamClient& jet, const Subjects& subjects, bool create,
+Result<Identity> open_streams(const JetStreamClient& client, const Subjects& subjects, bool create,
                               bool allow_unsafe = false);
 
 // Makes the stream for copies of others' messages. Only zones with queues on such streams have it.
-Result<void> ensure_copy_stream(const JetStreamClient& jet, const Subjects& subjects);
+Result<void> ensure_copy_stream(const JetStreamClient& client, const Subjects& subjects);
 
 // The stream of values, which a zone has once there are workflows; see keys/key_values.h.
 Plan kv_plan(const Subjects& subjects);
@@ -56,13 +56,13 @@ Error stream_edited(const std::string& stream, const Difference& difference);
 
 // Whether it is still that zone, and no setting loses or repeats tasks. An error means that this could not
 // be found out now. Updates `known`. Moves marks that are older than `marks_live`, unless that is zero.
-Result<std::optional<Trouble>> examine(const JetStreamClient& jet, const Subjects& subjects,
+Result<std::optional<Trouble>> examine(const JetStreamClient& client, const Subjects& subjects,
                                        Identity& known, Duration marks_live = Duration{0});
 // An error if the meta bucket holds another UUID, or none.
-Result<void> check_uuid(const JetStreamClient& jet, const Subjects& subjects,
+Result<void> check_uuid(const JetStreamClient& client, const Subjects& subjects,
                         const std::string& uuid);
 // Whether the ledger still has its seal. Every login may ask this.
-Result<bool> ledger_is_sealed(const JetStreamClient& jet, const Subjects& subjects,
+Result<bool> ledger_is_sealed(const JetStreamClient& client, const Subjects& subjects,
                               const std::string& uuid);
 
 // The zone's streams as they are; those of copies and values only where there are any.
@@ -70,7 +70,7 @@ struct StreamLook {
   Plan plan{};
   encoding::Json info{};  // as the server tells it
 };
-Result<std::vector<StreamLook>> look_at_streams(const JetStreamClient& jet,
+Result<std::vector<StreamLook>> look_at_streams(const JetStreamClient& client,
                                                 const Subjects& subjects);
 // All fields that differ from the plan.
 std::vector<Difference> edits_of(const StreamLook& stream);

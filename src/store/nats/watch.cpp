@@ -15,7 +15,7 @@ void raise_to(std::uint64_t& value, std::uint64_t least) { value = std::max(valu
 
 }  // namespace
 
-Watch::~Watch() { exchange_.guard(nullptr); }
+Watch::~Watch() { mux_.set_connection_check(nullptr); }
 
 void Watch::note_worker() { worked_ = true; }
 
@@ -26,7 +26,7 @@ void Watch::begin(Identity known, Duration every, std::function<void()> found) {
   sealed_ = known_.sealed;
   every_ = every;
   found_ = std::move(found);
-  exchange_.guard([this] {
+  mux_.set_connection_check([this] {
     const std::lock_guard lock(mutex_);
     asked_ = true;
     changed_.notify_all();
@@ -63,7 +63,7 @@ Result<void> Watch::ledger_is_whole() {
     if (trouble_) return trouble_->error;
     if (!sealed_) return {};
   }
-  const auto sealed = ledger_is_sealed(jet_, subjects_, uuid_);
+  const auto sealed = ledger_is_sealed(client_, subjects_, uuid_);
   if (!sealed) return sealed.error();
   if (*sealed) return {};
   Error error = stream_emptied(subjects_, subjects_.ledger_stream());
@@ -78,7 +78,7 @@ Result<void> Watch::ledger_is_whole() {
 }
 
 Result<void> Watch::has_its_uuid() {
-  auto same = check_uuid(jet_, subjects_, uuid_);
+  auto same = check_uuid(client_, subjects_, uuid_);
   if (!same) {
     const std::lock_guard lock(mutex_);
     asked_ = true;
@@ -96,7 +96,7 @@ void Watch::run(const std::stop_token& stop) {
       asked_ = false;
     }
     if (stop.stop_requested()) return leave();
-    const std::uint64_t connection = exchange_.connection();
+    const std::uint64_t connection = mux_.connection();
     if (connection == 0) continue;  // it is heard of when it is back
     auto finding = look(connection, stop);
     if (!finding) continue;
@@ -108,7 +108,7 @@ void Watch::run(const std::stop_token& stop) {
       sealed_ = known_.sealed;
     }
     const bool another = *finding && !(*finding)->ours;
-    exchange_.admit(connection, another ? std::optional((*finding)->error) : std::nullopt);
+    mux_.admit(connection, another ? std::optional((*finding)->error) : std::nullopt);
     if (news) found_();
     pause(kBetweenWatchLooks, stop);
   }
@@ -116,9 +116,9 @@ void Watch::run(const std::stop_token& stop) {
 
 // A worker that ends marks what it leaves.
 void Watch::leave() {
-  if (!worked_ || !may_begin() || exchange_.connection() == 0) return;
+  if (!worked_ || !may_begin() || mux_.connection() == 0) return;
   know_own_writes();
-  static_cast<void>(examine(jet_, subjects_, known_, Duration{1}));
+  static_cast<void>(examine(client_, subjects_, known_, Duration{1}));
 }
 
 void Watch::know_own_writes() {
@@ -134,9 +134,9 @@ void Watch::know_own_writes() {
 // leaders may not know its own streams for a moment: what is not ours any more is so only when it stays so.
 Result<std::optional<Trouble>> Watch::look(std::uint64_t connection, const std::stop_token& stop) {
   bool again = false;
-  while (!stop.stop_requested() && exchange_.connection() == connection) {
+  while (!stop.stop_requested() && mux_.connection() == connection) {
     know_own_writes();
-    auto finding = examine(jet_, subjects_, known_, worked_ ? kMarksLive * every_ : Duration{0});
+    auto finding = examine(client_, subjects_, known_, worked_ ? kMarksLive * every_ : Duration{0});
     const bool edit = finding && *finding && (*finding)->ours && !(*finding)->emptied;
     if (finding && (!*finding || edit || again)) return finding;
     again = static_cast<bool>(finding);

@@ -1,7 +1,7 @@
 // Checks whether the zone is still the one that was opened, on a thread of its own. It checks each
-// new connection before anything else is sent over it (RequestMux::guard). It also checks when
-// something is missing, and at intervals. If it finds trouble, later calls of the store return that
-// as an error, until the zone is repaired.
+// new connection before anything else is sent over it (RequestMux::set_connection_check). It also
+// checks when something is missing, and at intervals. If it finds trouble, later calls of the store
+// return that as an error, until the zone is repaired.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,8 @@ namespace once::store::nats {
 
 class Watch {
  public:
-  Watch(RequestMux& exchange, Duration patience, const Subjects& subjects)
-      : exchange_(exchange),
-        jet_(exchange, patience, RequestMux::Use::examining),
-        subjects_(subjects) {}
+  Watch(RequestMux& mux, Duration patience, const Subjects& subjects)
+      : mux_(mux), client_(mux, patience, RequestMux::Use::examining), subjects_(subjects) {}
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -62,8 +60,8 @@ class Watch {
       if (highest.compare_exchange_weak(seen, sequence)) return;
   }
 
-  RequestMux& exchange_;
-  const JetStreamClient jet_;
+  RequestMux& mux_;
+  const JetStreamClient client_;
   const Subjects& subjects_;
   Identity known_;
   Duration every_{};

@@ -48,10 +48,10 @@ void ZoneClock::stamp(Headers& headers) {
   if (given_) headers.emplace_back(kStamp, std::to_string(now().time_since_epoch().count()));
 }
 
-StoreTime ZoneClock::stamp_of(const StreamMessage& kept) const {
-  const std::string* header = given_ ? kept.header(kStamp) : nullptr;
+StoreTime ZoneClock::stamp_of(const StreamMessage& message) const {
+  const std::string* header = given_ ? message.header(kStamp) : nullptr;
   if (header) return StoreTime{Duration{std::strtoll(header->c_str(), nullptr, 10)}};
-  return StoreTime{kept.time.time_since_epoch()};
+  return StoreTime{message.time.time_since_epoch()};
 }
 
 }  // namespace once::store::nats

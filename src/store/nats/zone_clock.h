@@ -30,7 +30,7 @@ class ZoneClock {
   void at_least(StoreTime seen);
 
   void stamp(Headers& headers);  // before a write
-  StoreTime stamp_of(const StreamMessage& kept) const;
+  StoreTime stamp_of(const StreamMessage& message) const;
 
  private:
   const std::shared_ptr<Clock> given_;  // shared with the caller; null: the server's time

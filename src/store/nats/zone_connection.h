@@ -17,7 +17,7 @@ struct ZoneConnection {
   ZoneConnection& operator=(const ZoneConnection&) = delete;
 
   const std::unique_ptr<RequestMux> mux;
-  const JetStreamClient jet;
+  const JetStreamClient client;
   const Subjects subjects;
   ZoneClock clock;
 

@@ -57,7 +57,7 @@ WriteTransaction::WriteTransaction(Database& database) : database_(database) {
     check_counters(zone, *database.used_, database.path_);
     db_->sync_log_once();
     queues_ = database.queues(*db_, zone.queue_version);
-    tallies_.resize(queues_->all().size());
+    deltas_.resize(queues_->all().size());
     if (auto usable = database.clock_.usable(); !usable) throw Failure(usable.error());
     if (database.clock_.this_boot(zone.time))
       database.clock_.go_on(zone.time);
@@ -112,11 +112,11 @@ void WriteTransaction::begin_boot() {
   announce_ = true;
 }
 
-void WriteTransaction::flush_tallies() {
+void WriteTransaction::flush_deltas() {
   for (const KnownQueue& queue : queues_->all()) {
-    const QueueDelta& tally = tallies_[queue.place];
-    if (!tally.changed) continue;
-    const auto& more = tally.states;
+    const QueueDelta& delta = deltas_[queue.place];
+    if (!delta.changed) continue;
+    const auto& more = delta.states;
     // If a queue has handed over everything, its cursor skips later entries of other queues.
     db_->query(
            "UPDATE queue SET cursor = CASE WHEN ?2 IS NOT NULL THEN ?2"
@@ -127,15 +127,15 @@ void WriteTransaction::flush_tallies() {
            " duplicate = duplicate + ?13, longest_lease = max(longest_lease, ?14),"
            " swept = ifnull(?15, swept), lapse = CASE WHEN ?16 OR lapse IS NULL THEN ?17"
            " ELSE min(lapse, ifnull(?17, lapse)) END WHERE qid = ?1")
-        .bind(queue.qid, tally.cursor, tally.first_match, tally.last_match, tally.matched, more[1],
-              more[2], more[3], more[4], more[5], more[6], more[7], more[8], tally.longest_lease,
-              tally.swept, tally.none_lapses ? 1 : 0, tally.lapse)
+        .bind(queue.qid, delta.cursor, delta.first_match, delta.last_match, delta.matched, more[1],
+              more[2], more[3], more[4], more[5], more[6], more[7], more[8], delta.longest_lease,
+              delta.swept, delta.none_lapses ? 1 : 0, delta.lapse)
         .run();
   }
 }
 
 void WriteTransaction::commit() {
-  flush_tallies();
+  flush_deltas();
   database_.files_.check_commit(db_->committed_log_size());
   if (sqlite3_total_changes64(db_->handle()) == changes_before_) return;  // nothing to keep
   zone.time.last = now_.time_since_epoch().count();

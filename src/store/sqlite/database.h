@@ -63,7 +63,7 @@ class WriteTransaction {
   HolderCheck& holders() { return *holders_; }
   core::StoreTime now() const { return now_; }
   Time wall() const { return wall_; }
-  QueueDelta& tally(const KnownQueue& queue) { return tallies_[queue.place]; }
+  QueueDelta& delta(const KnownQueue& queue) { return deltas_[queue.place]; }
   // A task may be claimable from `when` on. If that is soon, the commit wakes waiting fetches.
   void due_at(core::StoreTime when) { announce_ = announce_ || when < now_ + kLookAnyway; }
 
@@ -74,13 +74,13 @@ class WriteTransaction {
  private:
   void begin_boot();
   void roll_back();
-  void flush_tallies();
+  void flush_deltas();
 
   Database& database_;
   std::optional<WriteLock::Held> held_{};
   Connection* db_ = nullptr;
   std::shared_ptr<const QueueSet> queues_{};
-  std::vector<QueueDelta> tallies_{};
+  std::vector<QueueDelta> deltas_{};
   std::optional<HolderCheck> holders_{};
   core::StoreTime now_{};
   Time wall_{};

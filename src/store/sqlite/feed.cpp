@@ -34,7 +34,7 @@ Outlook look(ReadTransaction& transaction, const Fetch& request) {
   const KnownQueue& queue = transaction.queues().get(request.queue);
   Connection& db = transaction.db();
   Outlook outlook;
-  if (queue.definition.paused || queue.alone()) return outlook;
+  if (queue.definition.paused || queue.ledger_only()) return outlook;
   const auto consider = [&](Query& query) {
     if (!query.step()) return;
     const StoreTime due = store_time(query.integer(0));
@@ -91,9 +91,9 @@ void sweep(WriteTransaction& transaction, const KnownQueue& queue, std::int64_t 
       .bind(place_of(queue.qid, {static_cast<std::uint64_t>(from)}, true),
             place_of(queue.qid, {static_cast<std::uint64_t>(to)}, true))
       .run();
-  QueueDelta& tally = transaction.tally(queue);
-  tally.changed = true;
-  tally.swept = to;
+  QueueDelta& delta = transaction.delta(queue);
+  delta.changed = true;
+  delta.swept = to;
 }
 
 void watch_old_claims(WriteTransaction& transaction, const KnownQueue& queue) {
@@ -219,7 +219,7 @@ class HandOver {
       }
     }
     if (cursor >= tail) return;
-    if (none_unwatched) transaction_.tally(queue_).swept = cursor;
+    if (none_unwatched) transaction_.delta(queue_).swept = cursor;
     const bool without_rows = queue_.by_id() && no_rows_between(cursor, tail);
     const bool ordered = orders_after(cursor);
     TopicFilter wanted(queue_.definition);
@@ -245,9 +245,9 @@ class HandOver {
         hand_over(entry_from(query), {.fresh = true, .without_rows = without_rows}, std::nullopt);
       });
     }
-    QueueDelta& tally = transaction_.tally(queue_);
-    tally.cursor = cursor;
-    tally.changed = true;
+    QueueDelta& delta = transaction_.delta(queue_);
+    delta.cursor = cursor;
+    delta.changed = true;
   }
 
   // A person may give an order before the entry was handed over. Then the entry has a pending row.
@@ -447,12 +447,12 @@ class OverlookedPage {
     return true;
   }
   void continue_after(Sequence sequence) { page_.next = sequence; }
-  Feed::Overlooked result() { return std::move(page_); }
+  Feed::OverlookedPage result() { return std::move(page_); }
 
  private:
   const std::size_t limit_;
   bool all_settled_ = true;
-  Feed::Overlooked page_;
+  Feed::OverlookedPage page_;
 };
 
 }  // namespace
@@ -468,9 +468,9 @@ void watch_claims(WriteTransaction& transaction, const KnownQueue& queue) {
     swept = query.integer(0);
     cursor = query.integer(1);
   }
-  QueueDelta& tally = transaction.tally(queue);
-  sweep(transaction, queue, tally.swept.value_or(swept), cursor);
-  tally.none_lapses = true;
+  QueueDelta& delta = transaction.delta(queue);
+  sweep(transaction, queue, delta.swept.value_or(swept), cursor);
+  delta.none_lapses = true;
 }
 
 Store::CommitResult SqliteStore::commit(std::span<const Swap> records, const Fetch& request) {
@@ -484,7 +484,7 @@ Store::CommitResult SqliteStore::commit(std::span<const Swap> records, const Fet
   if (committed) return both;
   const Error& error = committed.error();
   if (error.in_doubt || error.retryable)
-    return {.swapped = std::vector<Result<Swapped>>(records.size(), error), .delivered = error};
+    return {.swapped = std::vector<Result<SwapResult>>(records.size(), error), .delivered = error};
   // An error of the claims must not prevent the records from being written.
   return {.swapped = swap(records), .delivered = error};
 }
@@ -556,8 +556,8 @@ Result<void> SqliteStore::settle(std::span<const Settlement> items) {
   });
 }
 
-Result<Feed::Overlooked> SqliteStore::overlooked(std::string_view name, Sequence after,
-                                                 std::size_t limit) {
+Result<Feed::OverlookedPage> SqliteStore::overlooked(std::string_view name, Sequence after,
+                                                     std::size_t limit) {
   return database_->read([&](ReadTransaction& transaction) {
     const KnownQueue& queue = transaction.queues().get(name);
     OverlookedPage page(after, limit);

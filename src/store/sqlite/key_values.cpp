@@ -28,7 +28,7 @@ std::optional<Value> live(std::optional<Value> value, StoreTime now) {
   return value && value->expired(now) ? std::nullopt : std::move(value);
 }
 
-KeyWritten write_one(WriteTransaction& transaction, const KeyWrite& item) {
+KeyWriteResult write_one(WriteTransaction& transaction, const KeyWrite& item) {
   const std::string key = joined(item.key);
   auto there = find(transaction.db(), key);
   const bool same = item.expected ? there && there->revision == item.expected
@@ -62,8 +62,8 @@ std::vector<Result<std::optional<Value>>> KeyValues::get(std::span<const Key> ke
   return std::vector<Answer>(keys.size(), found.error());
 }
 
-std::vector<Result<KeyWritten>> KeyValues::write(std::span<const KeyWrite> items) {
-  using Answer = Result<KeyWritten>;
+std::vector<Result<KeyWriteResult>> KeyValues::write(std::span<const KeyWrite> items) {
+  using Answer = Result<KeyWriteResult>;
   if (items.empty()) return {};
   auto written = database_->write([&](WriteTransaction& transaction) {
     std::vector<Answer> answers;

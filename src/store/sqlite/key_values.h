@@ -13,7 +13,7 @@ class KeyValues final : public KeyValue {
   explicit KeyValues(std::shared_ptr<Database> database) : database_(std::move(database)) {}
 
   std::vector<Result<std::optional<Value>>> get(std::span<const Key> keys) override;
-  std::vector<Result<KeyWritten>> write(std::span<const KeyWrite> items) override;
+  std::vector<Result<KeyWriteResult>> write(std::span<const KeyWrite> items) override;
   Result<bool> remove(const Key& key, core::Revision revision) override;
   Result<KeyPage> list(const KeyList& query) override;
 

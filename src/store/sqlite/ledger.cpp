@@ -24,12 +24,12 @@ void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, con
   }
 }
 
-Swapped swap_one(WriteTransaction& transaction, const Swap& item, const PackedRecord& packed) {
+SwapResult swap_one(WriteTransaction& transaction, const Swap& item, const PackedRecord& packed) {
   const KnownQueue& queue = transaction.queues().get(item.at.queue);
   const Spot spot = find_spot(transaction.db(), queue, item.at);
   const auto& current = spot.current();
   if ((current ? current->revision : Revision{}) != item.expected) {
-    Swapped refused;
+    SwapResult refused;
     if (current) refused.current = read_record(transaction.db(), *current, transaction.holders());
     return refused;
   }
@@ -47,9 +47,9 @@ std::vector<PackedRecord> encode_all(std::span<const Swap> items) {
   return encoded;
 }
 
-std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
-                                      std::span<const PackedRecord> encoded) {
-  std::vector<Result<Swapped>> answers;
+std::vector<Result<SwapResult>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
+                                         std::span<const PackedRecord> encoded) {
+  std::vector<Result<SwapResult>> answers;
   answers.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) try {
       answers.emplace_back(swap_one(transaction, items[i], encoded[i]));
@@ -61,13 +61,13 @@ std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<c
   return answers;
 }
 
-std::vector<Result<Swapped>> SqliteStore::swap(std::span<const Swap> items) {
+std::vector<Result<SwapResult>> SqliteStore::swap(std::span<const Swap> items) {
   if (items.empty()) return {};
   const auto encoded = encode_all(items);
   auto written = database_->write(
       [&](WriteTransaction& transaction) { return swap_all(transaction, items, encoded); });
   if (written) return std::move(*written);
-  return std::vector<Result<Swapped>>(items.size(), written.error());
+  return std::vector<Result<SwapResult>>(items.size(), written.error());
 }
 
 std::vector<Result<std::optional<Stored>>> SqliteStore::get(std::span<const Address> items) {

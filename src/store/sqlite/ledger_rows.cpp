@@ -55,14 +55,14 @@ EntryRows rows_between(Connection& db, Place first, Place last) {
 
 void count(WriteTransaction& transaction, const KnownQueue& queue, const LedgerRow* before,
            State after) {
-  QueueDelta& tally = transaction.tally(queue);
-  tally.changed = true;
-  if (before) --tally.states[static_cast<std::size_t>(before->state)];
-  ++tally.states[static_cast<std::size_t>(after)];
+  QueueDelta& delta = transaction.delta(queue);
+  delta.changed = true;
+  if (before) --delta.states[static_cast<std::size_t>(before->state)];
+  ++delta.states[static_cast<std::size_t>(after)];
 }
 
 bool may_have_pending(WriteTransaction& transaction, const KnownQueue& queue) {
-  auto& known = transaction.tally(queue).has_pending;
+  auto& known = transaction.delta(queue).has_pending;
   if (!known) {
     Query query = transaction.db().query("SELECT 1 FROM pending WHERE qid = ?1 LIMIT 1");
     known = query.bind(queue.qid).step();
@@ -73,7 +73,7 @@ bool may_have_pending(WriteTransaction& transaction, const KnownQueue& queue) {
 // Where a record goes that has no place yet.
 Place new_place(WriteTransaction& transaction, const KnownQueue& queue, const Address& at,
                 const Record& record) {
-  if (at.kind == Address::Kind::lone || queue.alone()) return -++transaction.zone.last_lone;
+  if (at.kind == Address::Kind::lone || queue.ledger_only()) return -++transaction.zone.last_lone;
   const Sequence sequence = record.sequence ? record.sequence : at.sequence;
   if (!sequence)
     throw Failure(
@@ -176,7 +176,7 @@ void insert_row(WriteTransaction& transaction, const KnownQueue& queue, const Sp
             record.reply_due ? 1 : 0)
       .run();
   if (watched) return;
-  auto& lapse = transaction.tally(queue).lapse;
+  auto& lapse = transaction.delta(queue).lapse;
   const std::int64_t due = columns.due->time_since_epoch().count();
   lapse = std::min(lapse.value_or(due), due);
 }
@@ -283,7 +283,7 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
   if (const auto again = core::look_again(record); again && place > 0)
     columns.due = gone ? now : now + *again;
   if (record.state == State::running && place > 0) {
-    auto& longest = transaction.tally(queue).longest_lease;
+    auto& longest = transaction.delta(queue).longest_lease;
     longest = std::max<std::int64_t>(longest, record.lease.count());
   }
   if (!packed.moved.empty()) columns.own_size = static_cast<std::int64_t>(packed.record_size);
@@ -321,14 +321,14 @@ void set_pending(WriteTransaction& transaction, const KnownQueue& queue, Sequenc
           " ON CONFLICT (qid, sequence) DO UPDATE SET due = excluded.due, first = 0")
       .bind(queue.qid, sequence, due)
       .run();
-  transaction.tally(queue).has_pending = true;
+  transaction.delta(queue).has_pending = true;
   transaction.due_at(due);
 }
 
 void schedule(WriteTransaction& transaction, const KnownQueue& queue, Sequence sequence,
               StoreTime due) {
   insert_scheduled(transaction.db(), queue.qid, sequence, due);
-  transaction.tally(queue).has_pending = true;
+  transaction.delta(queue).has_pending = true;
   transaction.due_at(due);
 }
 
@@ -385,7 +385,7 @@ void keep_order(WriteTransaction& transaction, const KnownQueue& queue, Sequence
           " wake = ifnull(wake, excluded.wake), woken = ifnull(woken, excluded.woken)")
       .bind(queue.qid, sequence, due, transaction.now(), Blob{bytes})
       .run();
-  transaction.tally(queue).has_pending = true;
+  transaction.delta(queue).has_pending = true;
   transaction.due_at(due);
 }
 

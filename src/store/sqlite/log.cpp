@@ -36,7 +36,7 @@ Known known_entry(Connection& db, std::string_view id) {
   return known;
 }
 
-Appended append_again(WriteTransaction& transaction, const Append& item) {
+AppendResult append_again(WriteTransaction& transaction, const Append& item) {
   const Known known = known_entry(transaction.db(), item.id);
   const core::AppendVerdict verdict =
       core::judge_append(item.nonce, item.digest, known.nonce, known.digest);
@@ -55,11 +55,11 @@ void route(WriteTransaction& transaction, const std::vector<std::size_t>& places
   for (const std::size_t place : places) {
     const KnownQueue& queue = transaction.queues().all()[place];
     if (sequence < queue.first()) continue;
-    QueueDelta& tally = transaction.tally(queue);
-    tally.changed = true;
-    ++tally.matched;
-    tally.last_match = static_cast<std::int64_t>(sequence);
-    if (tally.first_match == 0) tally.first_match = tally.last_match;
+    QueueDelta& delta = transaction.delta(queue);
+    delta.changed = true;
+    ++delta.matched;
+    delta.last_match = static_cast<std::int64_t>(sequence);
+    if (delta.first_match == 0) delta.first_match = delta.last_match;
     if (item.delay > Duration{0})
       schedule(transaction, queue, {sequence}, transaction.now() + item.delay);
     routed = true;
@@ -70,7 +70,7 @@ void route(WriteTransaction& transaction, const std::vector<std::size_t>& places
     ++transaction.zone.unrouted;
 }
 
-Appended append_one(WriteTransaction& transaction, const Append& item) {
+AppendResult append_one(WriteTransaction& transaction, const Append& item) {
   Connection& db = transaction.db();
   const std::vector<std::size_t>& places =
       transaction.routes().of(transaction.queues(), item.topic);
@@ -79,7 +79,7 @@ Appended append_one(WriteTransaction& transaction, const Append& item) {
       .bind(std::string_view(item.id), sequence)
       .run();
   if (db.changes() == 0) {
-    Appended known = append_again(transaction, item);
+    AppendResult known = append_again(transaction, item);
     known.unrouted = places.empty();
     return known;
   }
@@ -108,16 +108,16 @@ Appended append_one(WriteTransaction& transaction, const Append& item) {
 
 }  // namespace
 
-std::vector<Result<Appended>> SqliteStore::append(std::span<const Append> items) {
+std::vector<Result<AppendResult>> SqliteStore::append(std::span<const Append> items) {
   if (items.empty()) return {};
   auto written = database_->write([&](WriteTransaction& transaction) {
-    std::vector<Result<Appended>> answers;
+    std::vector<Result<AppendResult>> answers;
     answers.reserve(items.size());
     for (const Append& item : items) answers.emplace_back(append_one(transaction, item));
     return answers;
   });
   if (written) return std::move(*written);
-  return std::vector<Result<Appended>>(items.size(), written.error());
+  return std::vector<Result<AppendResult>>(items.size(), written.error());
 }
 
 Result<std::vector<Entry>> SqliteStore::read(Sequence after, std::size_t limit,

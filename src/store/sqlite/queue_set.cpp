@@ -13,7 +13,7 @@ constexpr std::size_t kTopicsKept = 10'000;
 }  // namespace
 
 bool KnownQueue::has(std::string_view topic, std::uint64_t sequence) const {
-  return !alone() && sequence >= first() && core::matches(definition.topic, topic);
+  return !ledger_only() && sequence >= first() && core::matches(definition.topic, topic);
 }
 
 QueueSet QueueSet::load(Connection& db, std::int64_t version) {
@@ -62,7 +62,7 @@ const std::vector<std::size_t>& TopicRoutes::of(const QueueSet& queues, std::str
   if (found != known_.end()) return found->second;
   std::vector<std::size_t> places;
   for (const KnownQueue& queue : queues.all())
-    if (!queue.alone() && core::matches(queue.definition.topic, topic))
+    if (!queue.ledger_only() && core::matches(queue.definition.topic, topic))
       places.push_back(queue.place);
   return known_.emplace(topic, std::move(places)).first->second;
 }

@@ -16,8 +16,8 @@ struct KnownQueue {
   Queue definition{};
   std::size_t place{};  // in its set
 
-  bool alone() const { return definition.ledger; }  // a ledger-only queue
-  bool by_id() const { return definition.key.empty() && !alone(); }
+  bool ledger_only() const { return definition.ledger; }  // a ledger-only queue
+  bool by_id() const { return definition.key.empty() && !ledger_only(); }
   std::uint64_t first() const { return definition.from.value_or(0); }
   bool has(std::string_view topic, std::uint64_t sequence) const;
 };

@@ -50,7 +50,7 @@ Matches count_matches(WriteTransaction& transaction, const Queue& queue,
 }
 
 // Since when the oldest record is in a state, waiting or in doubt. One that an order has woken is in
-// doubt no more. In a ledger alone records have no entry; what is no task has none either.
+// doubt no more. In a ledger-only queue records have no entry; what is no task has none either.
 std::optional<StoreTime> oldest_record(Connection& db, const KnownQueue& queue, State state) {
   Query query = db.query(
       "SELECT min(stamp) FROM ledger g WHERE qid = ?1 AND state = ?2 AND state NOT IN (2, 5)"

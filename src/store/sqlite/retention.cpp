@@ -6,8 +6,8 @@
 namespace once::store::sqlite {
 namespace {
 
-// Of the records of a ledger alone, in one transaction.
-constexpr std::int64_t kAloneAtOnce = 2'000;
+// Of the records of a ledger-only queue, in one transaction.
+constexpr std::int64_t kLedgerOnlyAtOnce = 2'000;
 
 struct Aged {
   Sequence sequence{};
@@ -61,10 +61,10 @@ void leave_queue(WriteTransaction& transaction, PastBook& past, const KnownQueue
   const EntryRows rows = read_rows(db, queue, entry.sequence);
   if (!rows.standing()) return;
   const State state = rows.standing()->state;
-  QueueDelta& tally = transaction.tally(queue);
-  tally.changed = true;
-  --tally.matched;
-  --tally.states[static_cast<std::size_t>(state)];
+  QueueDelta& delta = transaction.delta(queue);
+  delta.changed = true;
+  --delta.matched;
+  --delta.states[static_cast<std::size_t>(state)];
   Row row{.entry = read_entry(db, entry.sequence)};
   show_record(db, *rows.standing(), transaction.holders(), row, Values::leave);
   past.take_records(queue, row, transaction.now());
@@ -90,27 +90,27 @@ void drop_records(WriteTransaction& transaction, PastBook& past, const Aged& ent
       .run();
 }
 
-// Records of a ledger alone that may be forgotten, among the next so many made after the one at `from`
-// (zero: of all). Answers how far it came; zero: that was all.
-Place ripe_alone(ReadTransaction& transaction, const KnownQueue& queue, const Retention& ages,
-                 Place from, std::vector<Place>& ripe) {
+// Records of a ledger-only queue that may be forgotten, among the next so many made after the one
+// at `from` (zero: of all). Answers how far it came; zero: that was all.
+Place ripe_ledger_only(ReadTransaction& transaction, const KnownQueue& queue, const Retention& ages,
+                       Place from, std::vector<Place>& ripe) {
   Query query = transaction.db().query(
       "SELECT place, state, stamp, qid = ?1 FROM ledger WHERE place < ?2 ORDER BY place DESC"
       " LIMIT ?3");
-  query.bind(queue.qid, from, kAloneAtOnce);
+  query.bind(queue.qid, from, kLedgerOnlyAtOnce);
   std::int64_t looked = 0;
   for (; query.step(); ++looked) {
     from = query.integer(0);
     const core::Standing standing{.state = static_cast<State>(query.integer(1)),
                                   .since = store_time(query.integer(2))};
-    if (query.integer(3) != 0 && core::may_forget_alone(standing, ages, transaction.now()))
+    if (query.integer(3) != 0 && core::may_forget_ledger_only(standing, ages, transaction.now()))
       ripe.push_back(from);
   }
-  return looked < kAloneAtOnce ? 0 : from;
+  return looked < kLedgerOnlyAtOnce ? 0 : from;
 }
 
-void forget_alone(WriteTransaction& transaction, PastBook& past, const KnownQueue& queue,
-                  const Retention& ages, Place place, Retired& retired) {
+void forget_ledger_only(WriteTransaction& transaction, PastBook& past, const KnownQueue& queue,
+                        const Retention& ages, Place place, Retired& retired) {
   Connection& db = transaction.db();
   LedgerRow lone{.place = place};
   std::string key;
@@ -124,7 +124,8 @@ void forget_alone(WriteTransaction& transaction, PastBook& past, const KnownQueu
     lone.stamp = store_time(query.integer(1));
     key = query.bytes(2);
   }
-  if (!core::may_forget_alone({.state = lone.state, .since = lone.stamp}, ages, transaction.now()))
+  if (!core::may_forget_ledger_only({.state = lone.state, .since = lone.stamp}, ages,
+                                    transaction.now()))
     return;
   Row row;
   show_record(db, lone, transaction.holders(), row, Values::leave);
@@ -133,9 +134,9 @@ void forget_alone(WriteTransaction& transaction, PastBook& past, const KnownQueu
       .bind(queue.qid, std::string_view(key))
       .run();
   db.query("DELETE FROM ledger WHERE place = ?1").bind(place).run();
-  QueueDelta& tally = transaction.tally(queue);
-  tally.changed = true;
-  --tally.states[static_cast<std::size_t>(lone.state)];
+  QueueDelta& delta = transaction.delta(queue);
+  delta.changed = true;
+  --delta.states[static_cast<std::size_t>(lone.state)];
   ++retired.records;
 }
 
@@ -191,7 +192,7 @@ Result<Retired> SqliteStore::retire_ledgers() {
   const auto alone = database_->read([](ReadTransaction& transaction) {
     std::vector<std::string> names;
     for (const KnownQueue& queue : transaction.queues().all())
-      if (queue.alone()) names.push_back(queue.definition.name);
+      if (queue.ledger_only()) names.push_back(queue.definition.name);
     return names;
   });
   if (!alone) return alone.error();
@@ -202,18 +203,18 @@ Result<Retired> SqliteStore::retire_ledgers() {
       const auto next = database_->read([&](ReadTransaction& transaction) {
         const KnownQueue* queue = transaction.queues().find(name);
         if (!queue) return Place{0};
-        return ripe_alone(transaction, *queue, load_retention(transaction.db()), from, ripe);
+        return ripe_ledger_only(transaction, *queue, load_retention(transaction.db()), from, ripe);
       });
       if (!next) return next.error();
       from = *next;
       if (ripe.empty()) continue;
       const auto forgotten = database_->write([&](WriteTransaction& transaction) {
         const KnownQueue* queue = transaction.queues().find(name);
-        if (!queue || !queue->alone()) return;
+        if (!queue || !queue->ledger_only()) return;
         const Retention ages = load_retention(transaction.db());
         PastBook past;
         for (const Place place : ripe)
-          forget_alone(transaction, past, *queue, ages, place, retired);
+          forget_ledger_only(transaction, past, *queue, ages, place, retired);
         past.save(transaction.db());
       });
       if (!forgotten) return forgotten.error();

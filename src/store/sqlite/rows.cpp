@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::int64_t kScannedRows = 1'000;  // rows per read transaction
 
-// The records of a ledger alone by key: all after one, and all from the first on.
-constexpr const char* kAloneAfter =
+// The records of a ledger-only queue by key: all after one, and all from the first on.
+constexpr const char* kLedgerOnlyAfter =
     "SELECT k.key, g.place, g.state, g.revision, g.stamp FROM keys k JOIN ledger g"
     " ON g.place = k.place WHERE k.qid = ?1 AND k.kind = 0 AND k.key > ?2 ORDER BY k.key LIMIT ?3";
-constexpr const char* kAloneFrom =
+constexpr const char* kLedgerOnlyFrom =
     "SELECT k.key, g.place, g.state, g.revision, g.stamp FROM keys k JOIN ledger g"
     " ON g.place = k.place WHERE k.qid = ?1 AND k.kind = 0 AND k.key >= ?2 ORDER BY k.key LIMIT ?3";
 
@@ -85,7 +85,7 @@ std::optional<core::Order> waiting_order(Connection& db, const KnownQueue& queue
 // Where a page goes on, in the queue it has come to.
 struct Mark {
   Sequence sequence{};
-  std::optional<std::string> key{};  // in a ledger alone; none: from its beginning
+  std::optional<std::string> key{};  // in a ledger-only queue; none: from its beginning
 };
 
 std::string key_at(Connection& db, const LedgerRow& row) {
@@ -100,8 +100,8 @@ class PageReader {
 
   // Reads on after `mark`, which moves; true: the queue has no more, or the page is full.
   bool read(ReadTransaction& transaction, const KnownQueue& queue, Mark& mark) {
-    return queue.alone() ? read_alone(transaction, queue, mark.key)
-                         : read_entries(transaction, queue, mark.sequence);
+    return queue.ledger_only() ? read_ledger_only(transaction, queue, mark.key)
+                               : read_entries(transaction, queue, mark.sequence);
   }
 
   Meta::Page page{};
@@ -125,13 +125,13 @@ class PageReader {
     return found.size() < static_cast<std::size_t>(kScannedRows);
   }
 
-  // The rows of a ledger alone, by key.
-  bool read_alone(ReadTransaction& transaction, const KnownQueue& queue,
-                  std::optional<std::string>& key) {
+  // The rows of a ledger-only queue, by key.
+  bool read_ledger_only(ReadTransaction& transaction, const KnownQueue& queue,
+                        std::optional<std::string>& key) {
     if (!filter_.topic.empty()) return true;
     std::vector<std::pair<std::string, LedgerRow>> found;
     {
-      Query query = transaction.db().query(key ? kAloneAfter : kAloneFrom);
+      Query query = transaction.db().query(key ? kLedgerOnlyAfter : kLedgerOnlyFrom);
       query.bind(queue.qid, key ? std::string_view(*key) : std::string_view(), kScannedRows);
       while (query.step())
         found.push_back({std::string(query.bytes(0)),

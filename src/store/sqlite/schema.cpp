@@ -28,7 +28,7 @@ constexpr std::int64_t kVersion = 6;
 //          (see large_values.cpp); NULL: all. owes: 1 if the record owes a reply (reply_due)
 // value    large results and logs, by the place of their record and the SHA-256 of their bytes; they
 //          go with the record
-// keys     key -> place. kind 0: of a queue with a key template, or that is a ledger alone; kind 1:
+// keys     key -> place. kind 0: of a queue with a key template, or of a ledger-only queue; kind 1:
 //          the name of a lone record
 // pending  handed over without a ledger row that says when to look again; or woken; or (first = 1)
 //          never handed over and due at its not-before. wake: the order that came with a wake, at

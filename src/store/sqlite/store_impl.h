@@ -28,22 +28,23 @@ class SqliteStore final : public Store {
 
   KeyValue& key_values() override { return key_values_; }
 
-  std::vector<Result<Appended>> append(std::span<const Append> items) override;
+  std::vector<Result<AppendResult>> append(std::span<const Append> items) override;
   Result<std::vector<Entry>> read(Sequence after, std::size_t limit,
                                   std::string_view filter) override;
   Result<std::optional<Entry>> find(std::string_view id) override;
   Result<Inventory> inventory(Sequence after, std::size_t limit) override;
 
-  std::vector<Result<Swapped>> swap(std::span<const Swap> items) override;
+  std::vector<Result<SwapResult>> swap(std::span<const Swap> items) override;
   std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items) override;
   Result<Strays> strays(std::string_view queue, const std::string& after) override;
 
   CommitResult commit(std::span<const Swap> records, const Fetch& request) override;
   Result<void> settle(std::span<const Settlement> items) override;
-  Result<Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit) override;
+  Result<OverlookedPage> overlooked(std::string_view queue, Sequence after,
+                                    std::size_t limit) override;
   Result<void> wake(std::string_view queue, std::span<const Wake> items) override;
 
-  Result<Verified> verify(Depth depth, const std::string& after) override;
+  Result<VerifyPage> verify(Depth depth, const std::string& after) override;
   Result<Examination> examine(const DoctorOptions& options) override;
 
   std::string uuid() override { return database_->uuid(); }
@@ -78,8 +79,8 @@ class SqliteStore final : public Store {
 // Returns one answer per item. An item that fails does not fail the others. The caller encodes the
 // records before it takes the write lock.
 std::vector<PackedRecord> encode_all(std::span<const Swap> items);
-std::vector<Result<Swapped>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
-                                      std::span<const PackedRecord> encoded);
+std::vector<Result<SwapResult>> swap_all(WriteTransaction& transaction, std::span<const Swap> items,
+                                         std::span<const PackedRecord> encoded);
 
 // What retention takes in one transaction, for the audit; written by save().
 class PastBook {

@@ -82,7 +82,7 @@ class Verification {
     while (query.step()) removed_.insert(query.integer(0));
   }
 
-  Store::Verified run(Store::Depth depth) {
+  Store::VerifyPage run(Store::Depth depth) {
     bool part_ended = true;
     switch (mark_.part) {
       case VerifyMark::zone: look_at_zone(depth); break;
@@ -395,11 +395,11 @@ class Verification {
            "the task does not run until the record is mended");
       return;
     }
-    const core::Noted noted{.state = row.row.state,
-                            .member = row.member,
-                            .sequence = row.sequence(),
-                            .revision = row.row.revision,
-                            .digest = row.digest ? &*row.digest : nullptr};
+    const core::RecordNote noted{.state = row.row.state,
+                                 .member = row.member,
+                                 .sequence = row.sequence(),
+                                 .revision = row.row.revision,
+                                 .digest = row.digest ? &*row.digest : nullptr};
     if (std::string wrong = core::contradiction(*record, noted); !wrong.empty())
       tell(std::move(wrong), "the task may run again, or never");
     look_at_reply(row, *record, tell);
@@ -532,7 +532,7 @@ class Verification {
     }
     mark_.first = next->first;
     look_at_states(next->first, next->second);
-    if (!next->second.queue->alone()) look_at_matches(next->first, next->second);
+    if (!next->second.queue->ledger_only()) look_at_matches(next->first, next->second);
     return false;
   }
 
@@ -545,8 +545,8 @@ class Verification {
     Query alone = db_.query(
         "SELECT g.state, count(*) FROM keys k JOIN ledger g ON g.place = k.place WHERE k.qid = ?1"
         " AND k.kind = 0 GROUP BY g.state");
-    Query& asked =
-        row.queue->alone() ? alone.bind(qid) : query.bind(first_place(qid), first_place(qid + 1));
+    Query& asked = row.queue->ledger_only() ? alone.bind(qid)
+                                            : query.bind(first_place(qid), first_place(qid + 1));
     while (asked.step())
       if (const auto state = asked.number(0); state < kStates) counted[state] = asked.integer(1);
     Query noted = db_.query(
@@ -626,12 +626,12 @@ class Verification {
   ZoneRow zone_{};
   std::map<std::int64_t, QueueRow> queues_{};
   std::set<std::int64_t> removed_{};
-  Store::Verified page_{};
+  Store::VerifyPage page_{};
 };
 
 }  // namespace
 
-Result<Store::Verified> SqliteStore::verify(Depth depth, const std::string& after) {
+Result<Store::VerifyPage> SqliteStore::verify(Depth depth, const std::string& after) {
   return database_->read([&](ReadTransaction& transaction) {
     return Verification(transaction, VerifyMark::from(after)).run(depth);
   });

@@ -217,7 +217,7 @@ TEST(SequenceSet, TellsWhatIsMissing) {
 
 // --- What a store notes of a record outside of it -----------------------------------------------
 
-Noted noted_of(const Record& record) {
+RecordNote noted_of(const Record& record) {
   return {
       .state = record.state, .member = record.member, .sequence = record.sequence, .revision = {9}};
 }
@@ -226,7 +226,7 @@ TEST(Contradiction, AStoreThatNotesWhatTheRecordSaysHasNone) {
   Record done = record(State::completed, {Ending::completed});
   done.attempts[0].token = {9};
   EXPECT_EQ(contradiction(done, noted_of(done)), "");
-  Noted of_no_entry = noted_of(done);
+  RecordNote of_no_entry = noted_of(done);
   of_no_entry.sequence = {};
   EXPECT_EQ(contradiction(done, of_no_entry), "");
 }
@@ -236,7 +236,8 @@ TEST(Contradiction, EachThingThatIsNotedCountsByItself) {
   done.attempts[0].token = {9};
   done.member = {4};
   const Digest other{.bytes = {1}};
-  Noted state = noted_of(done), member = state, sequence = state, revision = state, digest = state;
+  RecordNote state = noted_of(done), member = state, sequence = state, revision = state,
+             digest = state;
   state.state = State::dead;
   member.member = {5};
   sequence.sequence = {8};

@@ -164,20 +164,22 @@ TEST(Names, HeadersHaveAnUpperLimitTogether) {
   expect_refused(check_headers({{"a", half}, {"b", half + "v"}}), "one byte more", Code::too_large);
 }
 
-// A ledger alone is fed by loops of one's own: what speaks of deliveries and workers is refused.
-TEST(Names, QueueThatIsALedgerAlone) {
+// A ledger-only queue is fed by loops of one's own: what speaks of deliveries and workers is
+// refused.
+TEST(Names, LedgerOnlyQueue) {
   struct LedgerRow {
     const char* what;
     Queue queue;
     std::string_view refusal;  // empty: fine
   };
   constexpr std::string_view kNoDelivery =
-      "queue mail: a ledger alone takes no topic, key or from: nothing is delivered to it";
+      "queue mail: a ledger-only queue takes no topic, key or from: nothing is delivered to it";
   constexpr std::string_view kNoWorker =
-      "queue mail: a ledger alone takes no max-running, window, timeout or pause: its loops run by "
+      "queue mail: a ledger-only queue takes no max-running, window, timeout or pause: its loops "
+      "run by "
       "themselves";
   constexpr std::string_view kNobodyToAsk =
-      "queue mail: a ledger alone takes in-doubt retry or hold: it has no worker to ask";
+      "queue mail: a ledger-only queue takes in-doubt retry or hold: it has no worker to ask";
   const LedgerRow rows[] = {
       {"plain", {.name = "mail", .ledger = true}, ""},
       {"retry", {.name = "mail", .in_doubt = InDoubt::retry, .ledger = true}, ""},

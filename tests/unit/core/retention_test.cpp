@@ -124,15 +124,15 @@ TEST(Retention, OneQueueThatIsNotDoneKeepsTheTask) {
     }
 }
 
-// Of a ledger alone there is no entry: the record goes by itself.
+// Of a ledger-only queue there is no entry: the record goes by itself.
 TEST(Retention, AClockThatIsBehindMakesNothingYoungerThanNew) {
   const Retention at_once{.bodies = days(0), .records = days(0), .ids = days(0)};
   const Standing done{State::completed, on_day(10)};
   const std::vector<Standing> standings{done};
   EXPECT_EQ(may_forget(Stage::whole, on_day(10), standings, at_once, on_day(9)), Forget::body);
-  EXPECT_TRUE(may_forget_alone(done, at_once, on_day(9)));
+  EXPECT_TRUE(may_forget_ledger_only(done, at_once, on_day(9)));
   EXPECT_TRUE(may_forget_outside(done, true, at_once, on_day(9)));
-  EXPECT_FALSE(may_forget_alone(done, kAges, on_day(9)));
+  EXPECT_FALSE(may_forget_ledger_only(done, kAges, on_day(9)));
 }
 
 TEST(Retention, ARecordWithoutAnEntryGoesWhenItIsDone) {
@@ -143,8 +143,8 @@ TEST(Retention, ARecordWithoutAnEntryGoesWhenItIsDone) {
   };
   for (const auto& [state, goes] : rows) {
     const Standing standing{state, on_day(10)};
-    EXPECT_EQ(may_forget_alone(standing, kAges, on_day(40)), goes) << to_string(state);
-    EXPECT_FALSE(may_forget_alone(standing, kAges, on_day(40) - ms(1))) << to_string(state);
+    EXPECT_EQ(may_forget_ledger_only(standing, kAges, on_day(40)), goes) << to_string(state);
+    EXPECT_FALSE(may_forget_ledger_only(standing, kAges, on_day(40) - ms(1))) << to_string(state);
   }
 }
 

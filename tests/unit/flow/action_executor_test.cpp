@@ -18,17 +18,17 @@ namespace {
 class OvertakenStore : public once::testing::FaultyStore {
  public:
   using FaultyStore::FaultyStore;
-  std::vector<Result<store::Swapped>> swap(std::span<const store::Swap> items) override {
+  std::vector<Result<store::SwapResult>> swap(std::span<const store::Swap> items) override {
     if (const auto first = std::exchange(before_swap, {})) first();
     return FaultyStore::swap(items);
   }
   std::function<void()> before_swap{};
 };
 
-class FlowActsTest : public ::testing::Test {
+class ActionExecutorTest : public ::testing::Test {
  protected:
-  FlowActsTest() {
-    book_.make_queues().value();
+  ActionExecutorTest() {
+    run_store_.make_queues().value();
     store_->add_queue(queue_).value();
     state_.run = "order-1";
     state_.workflow = "order";
@@ -36,13 +36,13 @@ class FlowActsTest : public ::testing::Test {
     state_.input = "1";
     state_.started = {1};
     state_.rounds[1].sequence = {1};
-    book_.write(state_, {}).value();
+    run_store_.write(state_, {}).value();
   }
 
   Result<void> try_to(core::FlowAction action) {
     std::vector<ActionExecutor::Caused> caused;
     caused.push_back({.definition = definition_, .state = state_, .actions = {action}});
-    return acts_.perform(std::move(caused)).front();
+    return executor_.perform(std::move(caused)).front();
   }
   void perform(core::FlowAction action) { try_to(std::move(action)).value(); }
   // Runs one task as dead; false: there was none.
@@ -75,9 +75,9 @@ class FlowActsTest : public ::testing::Test {
   std::unique_ptr<OvertakenStore> store_ =
       std::make_unique<OvertakenStore>(store::open_memory(clock_));
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  RunStore book_{*store_, *scheduler_};
+  RunStore run_store_{*store_, *scheduler_};
   EventLog log_{*store_, *scheduler_};
-  ActionExecutor acts_{*store_, *scheduler_, book_, log_};
+  ActionExecutor executor_{*store_, *scheduler_, run_store_, log_};
   const Queue queue_{.name = "q", .topic = "do.*"};
   core::FlowDefinition definition_ = encoding::parse_definition(R"({"name":"order","output":"input",
                                      "steps":[{"id":"pay","task":"do.pay"}]})")
@@ -86,7 +86,7 @@ class FlowActsTest : public ::testing::Test {
 };
 
 // Its run was retried and cancelled, and who handles the retry comes last.
-TEST_F(FlowActsTest, ADeadStepThatIsCalledOffIsNotRetriedAnyMore) {
+TEST_F(ActionExecutorTest, ADeadStepThatIsCalledOffIsNotRetriedAnyMore) {
   perform(core::StartTask{.step = 0, .tries = {}});
   ASSERT_TRUE(work());
   ASSERT_EQ(state_of_task(), State::dead);
@@ -98,7 +98,7 @@ TEST_F(FlowActsTest, ADeadStepThatIsCalledOffIsNotRetriedAnyMore) {
 }
 
 // A worker claims it by a retry's order just when it is to be dropped.
-TEST_F(FlowActsTest, AStepThatBeginsWhileItIsCalledOffIsToldToStop) {
+TEST_F(ActionExecutorTest, AStepThatBeginsWhileItIsCalledOffIsToldToStop) {
   perform(core::StartTask{.step = 0, .tries = {}});
   ASSERT_TRUE(work());
   store_->before_swap = [&] { set_state(State::running); };
@@ -107,7 +107,7 @@ TEST_F(FlowActsTest, AStepThatBeginsWhileItIsCalledOffIsToldToStop) {
 }
 
 // It dies just when it is to be cancelled.
-TEST_F(FlowActsTest, AStepThatDiesWhileItIsCalledOffIsNoDeadLetter) {
+TEST_F(ActionExecutorTest, AStepThatDiesWhileItIsCalledOffIsNoDeadLetter) {
   perform(core::StartTask{.step = 0, .tries = {}});
   ASSERT_TRUE(work());
   set_state(State::running);
@@ -117,7 +117,7 @@ TEST_F(FlowActsTest, AStepThatDiesWhileItIsCalledOffIsNoDeadLetter) {
 }
 
 // One that does not fit any more takes the place of the one that is given.
-TEST_F(FlowActsTest, ARetryThatIsNotHeardIsGivenAgain) {
+TEST_F(ActionExecutorTest, ARetryThatIsNotHeardIsGivenAgain) {
   perform(core::StartTask{.step = 0, .tries = {}});
   ASSERT_TRUE(work());
   const store::Wake stale{.sequence = row().entry.sequence,
@@ -133,14 +133,14 @@ TEST_F(FlowActsTest, ARetryThatIsNotHeardIsGivenAgain) {
   EXPECT_EQ(row().stored->record.claims, 2U);
 }
 
-TEST_F(FlowActsTest, WhatRunnersDoTwiceIsNoDuplicateOfAnybody) {
+TEST_F(ActionExecutorTest, WhatRunnersDoTwiceIsNoDuplicateOfAnybody) {
   perform(core::StartTask{.step = 0, .tries = {}});
   perform(core::StartTask{.step = 0, .tries = {}});
   perform(core::CallOff{0});
   EXPECT_EQ(store_->find("order-1.pay").value()->duplicates, 0U);
 }
 
-TEST_F(FlowActsTest, AStepWithoutAQueueTakesNobodysPlace) {
+TEST_F(ActionExecutorTest, AStepWithoutAQueueTakesNobodysPlace) {
   definition_.steps[0].rate = RateLimit{.limit = 1, .per = std::chrono::hours{1}};
   definition_.max_runs = 1;
   definition_.steps[0].topic = "late.pay";
@@ -153,7 +153,7 @@ TEST_F(FlowActsTest, AStepWithoutAQueueTakesNobodysPlace) {
 }
 
 // Its run was cancelled before it could say that it is completed.
-TEST_F(FlowActsTest, AnOutputThatWasPutAwayForAnEndThatDoesNotCountAges) {
+TEST_F(ActionExecutorTest, AnOutputThatWasPutAwayForAnEndThatDoesNotCountAges) {
   core::FlowEvent cancelled = core::event_in(state_, core::FlowEvent::Kind::ended, 1);
   cancelled.run_outcome = core::RunOutcome::cancelled;
   log_.append(EventLog::entry_of(cancelled)).value();
@@ -167,7 +167,7 @@ TEST_F(FlowActsTest, AnOutputThatWasPutAwayForAnEndThatDoesNotCountAges) {
 }
 
 // Who handles the start comes last.
-TEST_F(FlowActsTest, AStepThatIsCalledOffBeforeItsStartIsNeverBegun) {
+TEST_F(ActionExecutorTest, AStepThatIsCalledOffBeforeItsStartIsNeverBegun) {
   perform(core::CallOff{0});
   perform(core::StartTask{.step = 0, .tries = {}});
   EXPECT_FALSE(work());

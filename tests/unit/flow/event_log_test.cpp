@@ -29,7 +29,7 @@ FlowEvent ended(const std::string& run, const std::string& output) {
           .value = output};
 }
 
-class FlowLogTest : public ::testing::Test {
+class EventLogTest : public ::testing::Test {
  protected:
   AppendVerdict append(const FlowEvent& event) {
     return log_.append(EventLog::entry_of(event)).value().verdict;
@@ -42,7 +42,7 @@ class FlowLogTest : public ::testing::Test {
   EventLog log_{store_, *scheduler_};
 };
 
-TEST_F(FlowLogTest, AnEventIsOneEntryAndTheFirstIsRight) {
+TEST_F(EventLogTest, AnEventIsOneEntryAndTheFirstIsRight) {
   EXPECT_EQ(append(ended("r", R"({"paid":12})")), AppendVerdict::accepted);
   EXPECT_EQ(append(ended("r", R"({"paid":12})")), AppendVerdict::duplicate);
   EXPECT_EQ(append(ended("r", R"({"paid":13})")), AppendVerdict::conflict);
@@ -50,7 +50,7 @@ TEST_F(FlowLogTest, AnEventIsOneEntryAndTheFirstIsRight) {
   EXPECT_EQ(store_.read({}, 10, {})->size(), 2U);
 }
 
-TEST_F(FlowLogTest, AnEventIsFoundAsItWasWrittenWithItsPlaceAndTime) {
+TEST_F(EventLogTest, AnEventIsFoundAsItWasWrittenWithItsPlaceAndTime) {
   EXPECT_FALSE(log_.find("r.charge.ended.1").value());
   const Time at = store_.wall();
   FlowEvent event = ended("r", R"({"paid":12})");
@@ -61,7 +61,7 @@ TEST_F(FlowLogTest, AnEventIsFoundAsItWasWrittenWithItsPlaceAndTime) {
   EXPECT_EQ(log_.find("r.charge.ended.1").value(), event);
 }
 
-TEST_F(FlowLogTest, ATimerWaitsInTheLog) {
+TEST_F(EventLogTest, ATimerWaitsInTheLog) {
   const FlowEvent timer{
       .kind = FlowEvent::Kind::timer, .run = "r", .workflow = "payment", .step = "cool", .n = 1};
   ASSERT_TRUE(log_.append(EventLog::entry_of(timer, 10min)));
@@ -70,14 +70,14 @@ TEST_F(FlowLogTest, ATimerWaitsInTheLog) {
   EXPECT_EQ(entry.delay, 10min);
 }
 
-TEST_F(FlowLogTest, AnAppendWhoseAnswerWasLostIsSentAgain) {
+TEST_F(EventLogTest, AnAppendWhoseAnswerWasLostIsSentAgain) {
   store_.set_plan(FaultPlan{}.on(Seam::append, 1, Fault::answer_lost));
   EXPECT_EQ(append(ended("r", "1")), AppendVerdict::accepted) << "its own entry is no duplicate";
   EXPECT_EQ(store_.faults(), 1U);
   EXPECT_EQ(store_.read({}, 10, {})->size(), 1U);
 }
 
-TEST_F(FlowLogTest, ABatchIsAnsweredItemByItem) {
+TEST_F(EventLogTest, ABatchIsAnsweredItemByItem) {
   std::vector<store::Append> items;
   for (const char* output : {"1", "1", "2"})
     items.push_back(EventLog::entry_of(ended("r", output)));
@@ -90,7 +90,7 @@ TEST_F(FlowLogTest, ABatchIsAnsweredItemByItem) {
   EXPECT_TRUE(log_.append(std::vector<store::Append>{}).empty());
 }
 
-TEST_F(FlowLogTest, OfManyWhoEndARunOneDoes) {
+TEST_F(EventLogTest, OfManyWhoEndARunOneDoes) {
   constexpr int kEnders = 8;
   std::atomic<int> accepted = 0;
   std::atomic<int> refused = 0;

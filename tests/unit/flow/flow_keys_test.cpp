@@ -21,13 +21,14 @@ class WatchedStore final : public testing::FaultyStore {
  public:
   using testing::FaultyStore::FaultyStore;
 
-  std::vector<Result<store::Appended>> append(std::span<const store::Append> items) override {
+  std::vector<Result<store::AppendResult>> append(std::span<const store::Append> items) override {
     if (!takes_starts && items.front().id.ends_with(".started"))
-      return std::vector<Result<store::Appended>>(
+      return std::vector<Result<store::AppendResult>>(
           items.size(), Error{.code = Code::too_large, .message = "it has 2 bytes, and 1 is most"});
     return testing::FaultyStore::append(items);
   }
-  std::vector<Result<store::KeyWritten>> write(std::span<const store::KeyWrite> items) override {
+  std::vector<Result<store::KeyWriteResult>> write(
+      std::span<const store::KeyWrite> items) override {
     if (items.front().key.front() == "flow" && before_definition)
       std::exchange(before_definition, {})();
     return testing::FaultyStore::write(items);
@@ -56,7 +57,7 @@ class FlowKeyRecords : public ::testing::Test {
         .value();
   }
   Result<Started> start() { return flows_.start("w", json(R"({"id":7})")); }
-  std::optional<engine::StartKey> key() { return book_.key("w", "7").value(); }
+  std::optional<engine::StartKey> key() { return run_store_.key("w", "7").value(); }
   void settle() {
     auto runner = flows_.runner().value();
     while (runner.run_one().value()) continue;
@@ -64,7 +65,7 @@ class FlowKeyRecords : public ::testing::Test {
   // A key whose starter died, long ago.
   void leave_a_key() {
     const engine::StartKey left{.run = "w-1", .version = 1, .input = R"({"id":7})"};
-    ASSERT_TRUE(book_.write("w", "7", left, {})->written);
+    ASSERT_TRUE(run_store_.write("w", "7", left, {})->written);
     clock_->advance(11min);
   }
   void finish_starts() {
@@ -72,12 +73,12 @@ class FlowKeyRecords : public ::testing::Test {
   }
   // Its end was written by a runner that died over what comes next.
   void end_half(const std::string& run) {
-    auto known = book_.run(run).value().value();
+    auto known = run_store_.run(run).value().value();
     core::FlowEvent event = core::event_in(known.state, core::FlowEvent::Kind::ended, 1);
     event.run_outcome = core::RunOutcome::cancelled;
     log_.append(engine::EventLog::entry_of(event)).value();
     ASSERT_TRUE(core::fold(known.state, event));
-    ASSERT_TRUE(book_.write(known.state, known.revision)->written);
+    ASSERT_TRUE(run_store_.write(known.state, known.revision)->written);
   }
   void forget(Duration age) {
     clock_->advance(age);
@@ -90,9 +91,9 @@ class FlowKeyRecords : public ::testing::Test {
   WatchedStore& store_ = static_cast<WatchedStore&>(*impl_->store);
   Zone zone_ = detail::Access::make<Zone>(impl_);
   Flows flows_ = zone_.flows();
-  engine::RunStore book_{store_, *impl_->scheduler};
+  engine::RunStore run_store_{store_, *impl_->scheduler};
   engine::EventLog log_{store_, *impl_->scheduler};
-  engine::FlowStarter starter_{store_, *impl_->scheduler, book_, log_};
+  engine::FlowStarter starter_{store_, *impl_->scheduler, run_store_, log_};
 };
 
 constexpr const char* kGo = R"({"id":"go","signal":"go"})";
@@ -175,7 +176,7 @@ TEST_F(FlowKeyRecords, TheEndOfAForgottenRunLetsTheTimeOfItsKeyBegin) {
   settle();
   end_half(run);
   forget(25h);
-  ASSERT_FALSE(book_.run(run).value());
+  ASSERT_FALSE(run_store_.run(run).value());
   ASSERT_FALSE(key()->ended);
   settle();
   EXPECT_TRUE(key()->ended);
@@ -194,7 +195,7 @@ TEST_F(FlowKeyRecords, TheKeyOfAForgottenRunIsFoundByTheRunners) {
   ASSERT_FALSE(key()->ended);
   finish_starts();
   EXPECT_TRUE(key()->ended);
-  EXPECT_FALSE(book_.run(run).value()) << "it is not begun again";
+  EXPECT_FALSE(run_store_.run(run).value()) << "it is not begun again";
   clock_->advance(25h);
   EXPECT_FALSE(start().value().duplicate);
 }

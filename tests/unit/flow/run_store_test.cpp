@@ -54,55 +54,55 @@ RunState run_of(const std::string& run, std::vector<std::optional<RunOutcome>> r
   return state;
 }
 
-class FlowBookTest : public ::testing::Test {
+class RunStoreTest : public ::testing::Test {
  protected:
-  FlowBookTest() { book_.make_queues().value(); }
+  RunStoreTest() { run_store_.make_queues().value(); }
 
   std::shared_ptr<once::testing::VirtualClock> clock_ =
       std::make_shared<once::testing::VirtualClock>();
   FaultyStore store_{store::open_memory(clock_)};
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  RunStore book_{store_, *scheduler_};
+  RunStore run_store_{store_, *scheduler_};
 };
 
 // --- Lost writes --------------------------------------------------------------------------------
 
-TEST_F(FlowBookTest, AWriteThatWasLostIsSentAgain) {
+TEST_F(RunStoreTest, AWriteThatWasLostIsSentAgain) {
   // Of a batch of one, half is nothing.
   const auto lost = store_.calls(Seam::write_values) + 1;
   store_.set_plan(FaultPlan{}.on(Seam::write_values, lost, Fault::half_done));
-  ASSERT_TRUE(book_.put_value("payment-1.charge.1", R"({"paid":true})"));
-  EXPECT_EQ(book_.value("payment-1.charge.1").value(), R"({"paid":true})");
+  ASSERT_TRUE(run_store_.put_value("payment-1.charge.1", R"({"paid":true})"));
+  EXPECT_EQ(run_store_.value("payment-1.charge.1").value(), R"({"paid":true})");
 }
 
-TEST_F(FlowBookTest, AWriteThatIsLostAgainAndAgainStaysInDoubt) {
+TEST_F(RunStoreTest, AWriteThatIsLostAgainAndAgainStaysInDoubt) {
   FaultPlan plan;
   for (std::uint64_t call = 1; call < 20; ++call)
     plan.on(Seam::write_values, store_.calls(Seam::write_values) + call, Fault::half_done);
   store_.set_plan(plan);
-  const auto put = book_.put_value("payment-1.charge.1", R"({"paid":true})");
+  const auto put = run_store_.put_value("payment-1.charge.1", R"({"paid":true})");
   ASSERT_FALSE(put) << "a step would go on without its output";
   EXPECT_TRUE(put.error().in_doubt);
 }
 
 // --- Queues -------------------------------------------------------------------------------------
 
-TEST_F(FlowBookTest, TheQueueOfEventsIsMadeOnceAndMayBeSet) {
+TEST_F(RunStoreTest, TheQueueOfEventsIsMadeOnceAndMayBeSet) {
   ASSERT_EQ(store_.queues()->size(), 1U);
   const Queue flow = store_.queues()->front();
   EXPECT_EQ(flow.name, "once-flow");
   Queue paused = flow;
   paused.paused = true;
   ASSERT_TRUE(store_.set_queue(paused, flow).value());
-  EXPECT_TRUE(book_.make_queues());
+  EXPECT_TRUE(run_store_.make_queues());
   EXPECT_EQ(store_.queues()->front(), paused);
 }
 
-TEST_F(FlowBookTest, AQueueOfAnothersUnderItsNameIsNotTaken) {
+TEST_F(RunStoreTest, AQueueOfAnothersUnderItsNameIsNotTaken) {
   FaultyStore other(store::open_memory(clock_));
   ASSERT_TRUE(other.add_queue({.name = "once-flow", .topic = "runs.>"})->added);
-  RunStore book(other, *scheduler_);
-  const auto made = book.make_queues();
+  RunStore run_store(other, *scheduler_);
+  const auto made = run_store.make_queues();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Code::queue_mismatch);
   EXPECT_THAT(made.error().message, HasSubstr("'once-flow'"));
@@ -110,10 +110,10 @@ TEST_F(FlowBookTest, AQueueOfAnothersUnderItsNameIsNotTaken) {
 
 // --- Definitions --------------------------------------------------------------------------------
 
-TEST_F(FlowBookTest, ADefinitionIsAddedOnceAndDoesNotChange) {
-  EXPECT_TRUE(book_.add(parsed("payment", 1)).value());
-  EXPECT_FALSE(book_.add(parsed("payment", 1)).value()) << "the same again";
-  const auto other = book_.add(parsed("payment", 1, "pay.later"));
+TEST_F(RunStoreTest, ADefinitionIsAddedOnceAndDoesNotChange) {
+  EXPECT_TRUE(run_store_.add(parsed("payment", 1)).value());
+  EXPECT_FALSE(run_store_.add(parsed("payment", 1)).value()) << "the same again";
+  const auto other = run_store_.add(parsed("payment", 1, "pay.later"));
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Code::conflicting_duplicate);
   EXPECT_EQ(other.error().message,
@@ -122,119 +122,119 @@ TEST_F(FlowBookTest, ADefinitionIsAddedOnceAndDoesNotChange) {
   ASSERT_TRUE(other.error().conflict);
   EXPECT_EQ(other.error().conflict->id, "payment@1");
   EXPECT_THAT(other.error().conflict->differs.value(), ElementsAre("$.steps.charge.task"));
-  EXPECT_EQ(book_.definition("payment", 1).value()->steps.at(0).topic, "pay.charge");
+  EXPECT_EQ(run_store_.definition("payment", 1).value()->steps.at(0).topic, "pay.charge");
 }
 
-TEST_F(FlowBookTest, TheVersionToTakeIsBehindTheNewest) {
-  for (const std::uint32_t version : {1U, 7U}) book_.add(parsed("payment", version)).value();
-  EXPECT_THAT(book_.add(parsed("payment", 1, "other")).error().message,
+TEST_F(RunStoreTest, TheVersionToTakeIsBehindTheNewest) {
+  for (const std::uint32_t version : {1U, 7U}) run_store_.add(parsed("payment", version)).value();
+  EXPECT_THAT(run_store_.add(parsed("payment", 1, "other")).error().message,
               HasSubstr("give it version 8"));
 }
 
-TEST_F(FlowBookTest, TheNewestIsTheHighestVersionOfThatVeryName) {
-  for (const std::uint32_t version : {9U, 10U, 2U}) book_.add(parsed("pay", version)).value();
+TEST_F(RunStoreTest, TheNewestIsTheHighestVersionOfThatVeryName) {
+  for (const std::uint32_t version : {9U, 10U, 2U}) run_store_.add(parsed("pay", version)).value();
   for (const char* name : {"pa", "pay-2", "payment", "pay_"})
-    book_.add(parsed(name, 4'000)).value();
-  EXPECT_EQ(book_.newest("pay").value()->version, 10U);
-  EXPECT_EQ(book_.newest("pa").value()->name, "pa");
+    run_store_.add(parsed(name, 4'000)).value();
+  EXPECT_EQ(run_store_.newest("pay").value()->version, 10U);
+  EXPECT_EQ(run_store_.newest("pa").value()->name, "pa");
   for (const char* name : {"p", "pay-", "paymen", "Pay"}) {
-    const auto none = book_.newest(name);
+    const auto none = run_store_.newest(name);
     ASSERT_FALSE(none) << name;
     EXPECT_EQ(none.error().code, Code::not_found);
     EXPECT_EQ(none.error().reason, Reason::no_workflow);
     EXPECT_EQ(none.error().facts["workflow"], name);
   }
-  EXPECT_EQ(book_.definition("pay", 3).error().code, Code::not_found);
-  EXPECT_THAT(book_.definition("pay", 3).error().message, HasSubstr("'pay' of version 3"));
-  EXPECT_EQ(book_.definitions()->size(), 7U);
+  EXPECT_EQ(run_store_.definition("pay", 3).error().code, Code::not_found);
+  EXPECT_THAT(run_store_.definition("pay", 3).error().message, HasSubstr("'pay' of version 3"));
+  EXPECT_EQ(run_store_.definitions()->size(), 7U);
 }
 
-TEST_F(FlowBookTest, WhatIsAddedHereIsTheNewestAtOnce) {
-  book_.add(parsed("payment", 1)).value();
-  EXPECT_EQ(book_.newest("payment").value()->version, 1U);
-  book_.add(parsed("payment", 2)).value();
-  EXPECT_EQ(book_.newest("payment").value()->version, 2U);
+TEST_F(RunStoreTest, WhatIsAddedHereIsTheNewestAtOnce) {
+  run_store_.add(parsed("payment", 1)).value();
+  EXPECT_EQ(run_store_.newest("payment").value()->version, 1U);
+  run_store_.add(parsed("payment", 2)).value();
+  EXPECT_EQ(run_store_.newest("payment").value()->version, 2U);
 }
 
-TEST_F(FlowBookTest, ADefinitionIsReadOnce) {
-  book_.add(parsed("payment", 1)).value();
-  const auto first = book_.definition("payment", 1).value();
+TEST_F(RunStoreTest, ADefinitionIsReadOnce) {
+  run_store_.add(parsed("payment", 1)).value();
+  const auto first = run_store_.definition("payment", 1).value();
   const auto calls = store_.calls(Seam::get_values);
-  EXPECT_EQ(book_.definition("payment", 1).value(), first);
+  EXPECT_EQ(run_store_.definition("payment", 1).value(), first);
   EXPECT_EQ(store_.calls(Seam::get_values), calls);
 }
 
 // --- Runs ---------------------------------------------------------------------------------------
 
-TEST_F(FlowBookTest, ARunIsReadBackAsItWasWritten) {
-  EXPECT_FALSE(book_.run("r").value());
+TEST_F(RunStoreTest, ARunIsReadBackAsItWasWritten) {
+  EXPECT_FALSE(run_store_.run("r").value());
   const RunState state = run_of("r");
-  EXPECT_TRUE(book_.write(state, {})->written);
-  const auto known = book_.run("r").value().value();
+  EXPECT_TRUE(run_store_.write(state, {})->written);
+  const auto known = run_store_.run("r").value().value();
   EXPECT_EQ(known.state, state);
-  EXPECT_TRUE(book_.write(run_of("r", {RunOutcome::completed}), known.revision)->written);
-  EXPECT_EQ(book_.run("r").value()->state, run_of("r", {RunOutcome::completed}));
+  EXPECT_TRUE(run_store_.write(run_of("r", {RunOutcome::completed}), known.revision)->written);
+  EXPECT_EQ(run_store_.run("r").value()->state, run_of("r", {RunOutcome::completed}));
 }
 
-TEST_F(FlowBookTest, WhoIsSecondIsToldWhatIsThere) {
-  ASSERT_TRUE(book_.write(run_of("r"), {})->written);
-  const Revision first = book_.run("r").value()->revision;
-  ASSERT_TRUE(book_.write(run_of("r", {RunOutcome::completed}), first)->written);
+TEST_F(RunStoreTest, WhoIsSecondIsToldWhatIsThere) {
+  ASSERT_TRUE(run_store_.write(run_of("r"), {})->written);
+  const Revision first = run_store_.run("r").value()->revision;
+  ASSERT_TRUE(run_store_.write(run_of("r", {RunOutcome::completed}), first)->written);
   for (const Revision expected : {Revision{}, first}) {
-    const auto refused = book_.write(run_of("r", {RunOutcome::cancelled}), expected).value();
+    const auto refused = run_store_.write(run_of("r", {RunOutcome::cancelled}), expected).value();
     EXPECT_FALSE(refused.written);
     EXPECT_EQ(refused.current->state, run_of("r", {RunOutcome::completed}));
-    EXPECT_EQ(refused.current->revision, book_.run("r").value()->revision);
+    EXPECT_EQ(refused.current->revision, run_store_.run("r").value()->revision);
   }
 }
 
-TEST_F(FlowBookTest, AnAnswerThatWasLostIsReadBack) {
+TEST_F(RunStoreTest, AnAnswerThatWasLostIsReadBack) {
   store_.set_plan(
       FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::answer_lost));
-  EXPECT_TRUE(book_.write(run_of("r"), {})->written);
+  EXPECT_TRUE(run_store_.write(run_of("r"), {})->written);
   EXPECT_EQ(store_.faults(), 1U);
-  EXPECT_TRUE(book_.run("r").value());
+  EXPECT_TRUE(run_store_.run("r").value());
 }
 
-TEST_F(FlowBookTest, ARunWhoseWriteWasLostIsWrittenAgain) {
+TEST_F(RunStoreTest, ARunWhoseWriteWasLostIsWrittenAgain) {
   store_.set_plan(
       FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::half_done));
-  EXPECT_TRUE(book_.write(run_of("r"), {})->written);
+  EXPECT_TRUE(run_store_.write(run_of("r"), {})->written);
   EXPECT_EQ(store_.faults(), 1U);
-  EXPECT_EQ(book_.run("r").value()->state, run_of("r"));
+  EXPECT_EQ(run_store_.run("r").value()->state, run_of("r"));
 }
 
 // Somebody was first, and the refusal got lost: what is there is not ours.
-TEST_F(FlowBookTest, AnAnswerThatWasLostDoesNotStandForWhatAnotherWrote) {
-  ASSERT_TRUE(book_.write(run_of("r"), {})->written);
+TEST_F(RunStoreTest, AnAnswerThatWasLostDoesNotStandForWhatAnotherWrote) {
+  ASSERT_TRUE(run_store_.write(run_of("r"), {})->written);
   store_.set_plan(
       FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::answer_lost));
-  const auto lost = book_.write(run_of("r", {RunOutcome::completed}), {}).value();
+  const auto lost = run_store_.write(run_of("r", {RunOutcome::completed}), {}).value();
   EXPECT_EQ(store_.faults(), 1U);
   EXPECT_FALSE(lost.written);
   EXPECT_EQ(lost.current->state, run_of("r"));
 }
 
-TEST_F(FlowBookTest, AFailureIsAFailure) {
+TEST_F(RunStoreTest, AFailureIsAFailure) {
   store_.set_plan(
       FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::fails));
-  const auto failed = book_.write(run_of("r"), {});
+  const auto failed = run_store_.write(run_of("r"), {});
   ASSERT_FALSE(failed);
   EXPECT_TRUE(failed.error().retryable);
-  EXPECT_FALSE(book_.run("r").value());
+  EXPECT_FALSE(run_store_.run("r").value());
 }
 
 // As runners do it: read, add a fact, write over what was read.
-TEST_F(FlowBookTest, ManyWriteToOneRunAndNoFactIsLost) {
+TEST_F(RunStoreTest, ManyWriteToOneRunAndNoFactIsLost) {
   constexpr std::uint32_t kWriters = 8;
   constexpr std::uint32_t kFacts = 10;
-  ASSERT_TRUE(book_.write(run_of("r"), {})->written);
+  ASSERT_TRUE(run_store_.write(run_of("r"), {})->written);
   const auto add_facts = [&](std::uint32_t writer) {
     for (std::uint32_t n = 1; n <= kFacts; ++n) {
-      auto known = book_.run("r").value().value();
+      auto known = run_store_.run("r").value().value();
       while (true) {
         known.state.steps["step-" + std::to_string(writer)][n] = {.sequence = {n}};
-        auto answer = book_.write(known.state, known.revision).value();
+        auto answer = run_store_.write(known.state, known.revision).value();
         if (answer.written) break;
         known = std::move(*answer.current);
       }
@@ -245,20 +245,20 @@ TEST_F(FlowBookTest, ManyWriteToOneRunAndNoFactIsLost) {
     for (std::uint32_t writer = 0; writer < kWriters; ++writer)
       writers.emplace_back([&, writer] { add_facts(writer); });
   }
-  const auto known = book_.run("r").value().value();
+  const auto known = run_store_.run("r").value().value();
   ASSERT_EQ(known.state.steps.size(), kWriters);
   for (const auto& [step, facts] : known.state.steps) EXPECT_EQ(facts.size(), kFacts) << step;
 }
 
-TEST_F(FlowBookTest, ARunThatCompletedOrWasCancelledExpiresAndAFailedOneStays) {
+TEST_F(RunStoreTest, ARunThatCompletedOrWasCancelledExpiresAndAFailedOneStays) {
   const Duration kept = store_.retention()->records;
   for (const RunOutcome end :
        {RunOutcome::completed, RunOutcome::cancelled, RunOutcome::failed, RunOutcome::timed_out})
-    ASSERT_TRUE(book_.write(run_of(std::string(to_string(end)), {end}), {})->written);
-  ASSERT_TRUE(book_.write(run_of("active"), {})->written);
+    ASSERT_TRUE(run_store_.write(run_of(std::string(to_string(end)), {end}), {})->written);
+  ASSERT_TRUE(run_store_.write(run_of("active"), {})->written);
   const auto found = [&](RunStore::Which which) {
     std::vector<std::string> runs;
-    const auto read = book_.each_run(
+    const auto read = run_store_.each_run(
         which,
         [&](const KnownRun& known) -> Result<bool> {
           runs.push_back(known.state.run);
@@ -271,95 +271,96 @@ TEST_F(FlowBookTest, ARunThatCompletedOrWasCancelledExpiresAndAFailedOneStays) {
   EXPECT_EQ(found(RunStore::Which::all).size(), 5U);
   EXPECT_THAT(found(RunStore::Which::open), UnorderedElementsAre("active", "failed", "timed_out"));
   clock_->advance(kept - 1ms);
-  EXPECT_TRUE(book_.run("completed").value());
+  EXPECT_TRUE(run_store_.run("completed").value());
   clock_->advance(1ms);
-  EXPECT_FALSE(book_.run("completed").value());
-  EXPECT_FALSE(book_.run("cancelled").value());
+  EXPECT_FALSE(run_store_.run("completed").value());
+  EXPECT_FALSE(run_store_.run("cancelled").value());
   EXPECT_THAT(found(RunStore::Which::all), UnorderedElementsAre("active", "failed", "timed_out"));
 }
 
-TEST_F(FlowBookTest, SaysWhetherAnyRunIsActive) {
-  EXPECT_FALSE(book_.any_active().value());
-  ASSERT_TRUE(book_.write(run_of("a"), {})->written);
-  ASSERT_TRUE(book_.write(run_of("b"), {})->written);
-  ASSERT_TRUE(book_.write(run_of("c", {RunOutcome::failed}), {})->written);
-  EXPECT_TRUE(book_.any_active().value());
+TEST_F(RunStoreTest, SaysWhetherAnyRunIsActive) {
+  EXPECT_FALSE(run_store_.any_active().value());
+  ASSERT_TRUE(run_store_.write(run_of("a"), {})->written);
+  ASSERT_TRUE(run_store_.write(run_of("b"), {})->written);
+  ASSERT_TRUE(run_store_.write(run_of("c", {RunOutcome::failed}), {})->written);
+  EXPECT_TRUE(run_store_.any_active().value());
   for (const char* run : {"a", "b"}) {
-    EXPECT_TRUE(book_.any_active().value()) << run;
-    const auto known = book_.run(run).value().value();
-    ASSERT_TRUE(book_.write(run_of(run, {RunOutcome::completed}), known.revision)->written);
+    EXPECT_TRUE(run_store_.any_active().value()) << run;
+    const auto known = run_store_.run(run).value().value();
+    ASSERT_TRUE(run_store_.write(run_of(run, {RunOutcome::completed}), known.revision)->written);
   }
-  EXPECT_FALSE(book_.any_active().value());
+  EXPECT_FALSE(run_store_.any_active().value());
 }
 
 // --- Keys ---------------------------------------------------------------------------------------
 
-TEST_F(FlowBookTest, AKeyHasOneRun) {
+TEST_F(RunStoreTest, AKeyHasOneRun) {
   const StartKey mine{.run = "payment-1", .version = 3, .input = R"({"order":17})"};
-  EXPECT_FALSE(book_.key("payment", "order-17").value());
-  EXPECT_TRUE(book_.write("payment", "order-17", mine, {})->written);
+  EXPECT_FALSE(run_store_.key("payment", "order-17").value());
+  EXPECT_TRUE(run_store_.write("payment", "order-17", mine, {})->written);
   const StartKey theirs{.run = "payment-2", .version = 4, .input = "[]"};
-  const auto refused = book_.write("payment", "order-17", theirs, {}).value();
+  const auto refused = run_store_.write("payment", "order-17", theirs, {}).value();
   EXPECT_FALSE(refused.written);
   EXPECT_EQ(refused.current->run, "payment-1");
   EXPECT_EQ(refused.current->version, 3U);
   EXPECT_EQ(refused.current->input, R"({"order":17})");
   EXPECT_FALSE(refused.current->ended);
-  EXPECT_TRUE(book_.write("refund", "order-17", theirs, {})->written) << "of another workflow";
+  EXPECT_TRUE(run_store_.write("refund", "order-17", theirs, {})->written) << "of another workflow";
 }
 
-TEST_F(FlowBookTest, TheTimeOfAKeyBeginsWhenItsRunEnds) {
+TEST_F(RunStoreTest, TheTimeOfAKeyBeginsWhenItsRunEnds) {
   const StartKey going{.run = "payment-1", .version = 1, .input = "null"};
-  ASSERT_TRUE(book_.write("payment", "k", going, {})->written);
-  const Revision first = book_.key("payment", "k").value()->revision;
+  ASSERT_TRUE(run_store_.write("payment", "k", going, {})->written);
+  const Revision first = run_store_.key("payment", "k").value()->revision;
   clock_->advance(1h);
   StartKey ended = going;
   ended.ended = core::StoreTime{};
   const core::StoreTime now = store_.now();
-  ASSERT_TRUE(book_.write("payment", "k", ended, first)->written);
+  ASSERT_TRUE(run_store_.write("payment", "k", ended, first)->written);
   clock_->advance(1h);
-  EXPECT_EQ(book_.key("payment", "k").value()->ended, now) << "by the store, whatever is given";
-  EXPECT_TRUE(book_.write("payment", "k", ended, first)->written) << "it says so already";
-  EXPECT_EQ(book_.key("payment", "k").value()->ended, now) << "and since then";
-  EXPECT_FALSE(book_.write("payment", "k", going, first)->written) << "it has ended";
+  EXPECT_EQ(run_store_.key("payment", "k").value()->ended, now)
+      << "by the store, whatever is given";
+  EXPECT_TRUE(run_store_.write("payment", "k", ended, first)->written) << "it says so already";
+  EXPECT_EQ(run_store_.key("payment", "k").value()->ended, now) << "and since then";
+  EXPECT_FALSE(run_store_.write("payment", "k", going, first)->written) << "it has ended";
 
-  const Revision last = book_.key("payment", "k").value()->revision;
+  const Revision last = run_store_.key("payment", "k").value()->revision;
   const StartKey next{.run = "payment-2", .version = 1, .input = "null"};
-  EXPECT_TRUE(book_.write("payment", "k", next, last)->written);
-  EXPECT_FALSE(book_.write("payment", "k", ended, last)->written) << "it is another's by now";
-  EXPECT_EQ(book_.key("payment", "k").value()->run, "payment-2");
+  EXPECT_TRUE(run_store_.write("payment", "k", next, last)->written);
+  EXPECT_FALSE(run_store_.write("payment", "k", ended, last)->written) << "it is another's by now";
+  EXPECT_EQ(run_store_.key("payment", "k").value()->run, "payment-2");
 }
 
-TEST_F(FlowBookTest, AKeyWhoseAnswerWasLostIsKnownByItsRun) {
+TEST_F(RunStoreTest, AKeyWhoseAnswerWasLostIsKnownByItsRun) {
   store_.set_plan(
       FaultPlan{}.on(Seam::write_values, store_.calls(Seam::write_values) + 1, Fault::answer_lost));
   const StartKey mine{.run = "payment-1", .version = 3, .input = "{}"};
-  EXPECT_TRUE(book_.write("payment", "k", mine, {})->written);
+  EXPECT_TRUE(run_store_.write("payment", "k", mine, {})->written);
   EXPECT_EQ(store_.faults(), 1U);
 }
 
-TEST_F(FlowBookTest, AKeyExpiresWhenItsRunHasEndedLongAgo) {
+TEST_F(RunStoreTest, AKeyExpiresWhenItsRunHasEndedLongAgo) {
   StartKey key{.run = "payment-1", .version = 1, .input = "null"};
-  ASSERT_TRUE(book_.write("payment", "k", key, {})->written);
+  ASSERT_TRUE(run_store_.write("payment", "k", key, {})->written);
   clock_->advance(store_.retention()->records * 2);
-  ASSERT_TRUE(book_.key("payment", "k").value()) << "while its run goes on it stays";
+  ASSERT_TRUE(run_store_.key("payment", "k").value()) << "while its run goes on it stays";
   key.ended = core::StoreTime{};
-  const Revision revision = book_.key("payment", "k").value()->revision;
-  ASSERT_TRUE(book_.write("payment", "k", key, revision)->written);
+  const Revision revision = run_store_.key("payment", "k").value()->revision;
+  ASSERT_TRUE(run_store_.write("payment", "k", key, revision)->written);
   clock_->advance(store_.retention()->records);
-  EXPECT_FALSE(book_.key("payment", "k").value());
+  EXPECT_FALSE(run_store_.key("payment", "k").value());
 }
 
-TEST_F(FlowBookTest, AKeyThatIsGivenBackIsFree) {
+TEST_F(RunStoreTest, AKeyThatIsGivenBackIsFree) {
   const StartKey mine{.run = "payment-1", .version = 1, .input = "null"};
-  ASSERT_TRUE(book_.write("payment", "k", mine, {})->written);
-  const Revision revision = book_.key("payment", "k").value()->revision;
-  ASSERT_TRUE(book_.free_key("payment", "k", revision));
-  EXPECT_FALSE(book_.key("payment", "k").value());
+  ASSERT_TRUE(run_store_.write("payment", "k", mine, {})->written);
+  const Revision revision = run_store_.key("payment", "k").value()->revision;
+  ASSERT_TRUE(run_store_.free_key("payment", "k", revision));
+  EXPECT_FALSE(run_store_.key("payment", "k").value());
   const StartKey next{.run = "payment-2", .version = 1, .input = "null"};
-  ASSERT_TRUE(book_.write("payment", "k", next, {})->written);
-  ASSERT_TRUE(book_.free_key("payment", "k", revision)) << "of an older revision";
-  EXPECT_EQ(book_.key("payment", "k").value()->run, "payment-2");
+  ASSERT_TRUE(run_store_.write("payment", "k", next, {})->written);
+  ASSERT_TRUE(run_store_.free_key("payment", "k", revision)) << "of an older revision";
+  EXPECT_EQ(run_store_.key("payment", "k").value()->run, "payment-2");
 }
 
 }  // namespace

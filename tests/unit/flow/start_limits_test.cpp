@@ -20,10 +20,10 @@ core::RunState run_called(const std::string& run) {
   return state;
 }
 
-class FlowGatesTest : public ::testing::Test {
+class StartLimitsTest : public ::testing::Test {
  protected:
-  FlowGatesTest() {
-    book_.make_queues().value();
+  StartLimitsTest() {
+    run_store_.make_queues().value();
     step_.id = "charge";
     step_.rate = RateLimit{.limit = 10, .per = 1min};
     definition_.name = "payment";
@@ -33,15 +33,15 @@ class FlowGatesTest : public ::testing::Test {
 
   // None: it may start.
   std::optional<Duration> ask(const std::string& who, bool sent_away = false) {
-    return gates_.pass_rate(definition_, step_, who, sent_away).value();
+    return start_limits_.pass_rate(definition_, step_, who, sent_away).value();
   }
   std::optional<Duration> enter(const std::string& run) {
-    return gates_.admit(definition_, run_called(run)).value();
+    return start_limits_.admit(definition_, run_called(run)).value();
   }
   void end(const std::string& run) {
-    KnownRun known = book_.run(run).value().value();
+    KnownRun known = run_store_.run(run).value().value();
     known.state.rounds[1].ended = core::EndFact{.sequence = {2}};
-    ASSERT_TRUE(book_.write(known.state, known.revision)->written);
+    ASSERT_TRUE(run_store_.write(known.state, known.revision)->written);
   }
   std::uint64_t window() const {
     return static_cast<std::uint64_t>(store_->now().time_since_epoch() / 1min);
@@ -51,21 +51,21 @@ class FlowGatesTest : public ::testing::Test {
       std::make_shared<once::testing::VirtualClock>();
   std::unique_ptr<store::Store> store_ = store::open_memory(clock_);
   std::unique_ptr<Scheduler> scheduler_ = thread_scheduler();
-  RunStore book_{*store_, *scheduler_};
-  StartLimits gates_{*store_, *scheduler_, book_};
+  RunStore run_store_{*store_, *scheduler_};
+  StartLimits start_limits_{*store_, *scheduler_, run_store_};
   core::FlowStep step_{};
   core::FlowDefinition definition_{};
 };
 
-TEST_F(FlowGatesTest, WhoWasLetInAsksAgainForNothing) {
+TEST_F(StartLimitsTest, WhoWasLetInAsksAgainForNothing) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(ask("run-" + std::to_string(i)));
   EXPECT_TRUE(ask("one-too-many"));
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(ask("run-" + std::to_string(i)));
 }
 
-TEST_F(FlowGatesTest, AClockThatWasFarAheadAndIsPutRightKeepsNobodyWaiting) {
+TEST_F(StartLimitsTest, AClockThatWasFarAheadAndIsPutRightKeepsNobodyWaiting) {
   const std::string ahead = std::to_string(window() + 1'000'000);
-  book_
+  run_store_
       .write_note("rate.payment.charge.60000",
                   R"({"booked":10,"booked_to":)" + ahead +
                       R"(,"taken":["0","1","2","3","4","5","6","7","8","9"],"window":)" + ahead +
@@ -76,9 +76,9 @@ TEST_F(FlowGatesTest, AClockThatWasFarAheadAndIsPutRightKeepsNobodyWaiting) {
   EXPECT_LE(ask("one-too-many").value(), 2min);
 }
 
-// A hundred at once through a gate for ten a minute: each is sent away once at most, and comes back to
-// a window that has room for it.
-TEST_F(FlowGatesTest, WhoIsSentAwayComesBackOnceAndIsLetIn) {
+// A hundred at once through a limit of ten a minute: each is sent away once at most, and comes back
+// to a window that has room for it.
+TEST_F(StartLimitsTest, WhoIsSentAwayComesBackOnceAndIsLetIn) {
   std::multimap<Duration, std::string> waiting;
   std::map<std::uint64_t, int> started;
   const Duration begun = store_->now().time_since_epoch();
@@ -100,7 +100,7 @@ TEST_F(FlowGatesTest, WhoIsSentAwayComesBackOnceAndIsLetIn) {
   EXPECT_EQ(started.size(), 10U);
 }
 
-TEST_F(FlowGatesTest, WhoComesLaterDoesNotOvertake) {
+TEST_F(StartLimitsTest, WhoComesLaterDoesNotOvertake) {
   for (int i = 0; i < 25; ++i) static_cast<void>(ask("run-" + std::to_string(i)));
   clock_->advance(1min);
   const auto newcomer = ask("newcomer");  // ten are to come in this minute, five in the next
@@ -111,7 +111,7 @@ TEST_F(FlowGatesTest, WhoComesLaterDoesNotOvertake) {
 }
 
 // Ten thousand were started by mistake, and cancelled.
-TEST_F(FlowGatesTest, WhatIsBookedForNobodyHoldsNobodyUp) {
+TEST_F(StartLimitsTest, WhatIsBookedForNobodyHoldsNobodyUp) {
   for (int i = 0; i < 10'000; ++i) static_cast<void>(ask("run-" + std::to_string(i)));
   clock_->advance(1min);
   const auto first = ask("first");
@@ -122,7 +122,7 @@ TEST_F(FlowGatesTest, WhatIsBookedForNobodyHoldsNobodyUp) {
   EXPECT_FALSE(ask("second"));
 }
 
-TEST_F(FlowGatesTest, WindowsOfAnotherLengthAreCountedApart) {
+TEST_F(StartLimitsTest, WindowsOfAnotherLengthAreCountedApart) {
   step_.rate = RateLimit{.limit = 1, .per = 1s};
   EXPECT_FALSE(ask("a"));
   step_.rate = RateLimit{.limit = 1, .per = 1min};
@@ -133,36 +133,37 @@ TEST_F(FlowGatesTest, WindowsOfAnotherLengthAreCountedApart) {
   EXPECT_LT(*wait, 2min);
 }
 
-TEST_F(FlowGatesTest, ARetryOfAStepIsAStartOfItsOwn) {
+TEST_F(StartLimitsTest, ARetryOfAStepIsAStartOfItsOwn) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(ask("run-" + std::to_string(i)));
   EXPECT_TRUE(ask("run-0.2"));
 }
 
-TEST_F(FlowGatesTest, APlaceIsFreeWhenARunLeaves) {
+TEST_F(StartLimitsTest, APlaceIsFreeWhenARunLeaves) {
   EXPECT_FALSE(enter("a"));
   EXPECT_FALSE(enter("b"));
-  for (const std::string run : {"a", "b", "c"}) book_.write(run_called(run), {}).value();
+  for (const std::string run : {"a", "b", "c"}) run_store_.write(run_called(run), {}).value();
   EXPECT_TRUE(enter("c"));
-  EXPECT_FALSE(gates_.admitted(definition_, "c").value());
-  gates_.leave(definition_, "a").value();
-  EXPECT_TRUE(gates_.admitted(definition_, "a").value()) << "it goes on: somebody retried it";
+  EXPECT_FALSE(start_limits_.admitted(definition_, "c").value());
+  start_limits_.leave(definition_, "a").value();
+  EXPECT_TRUE(start_limits_.admitted(definition_, "a").value())
+      << "it goes on: somebody retried it";
   end("a");
-  gates_.leave(definition_, "a").value();
-  gates_.leave(definition_, "a").value();
+  start_limits_.leave(definition_, "a").value();
+  start_limits_.leave(definition_, "a").value();
   EXPECT_FALSE(enter("c"));
-  EXPECT_TRUE(gates_.admitted(definition_, "c").value());
+  EXPECT_TRUE(start_limits_.admitted(definition_, "c").value());
   EXPECT_TRUE(enter("a"));
 }
 
 // Its runner died between the run's end and leaving.
-TEST_F(FlowGatesTest, ThePlaceOfARunThatHasEndedIsTaken) {
+TEST_F(StartLimitsTest, ThePlaceOfARunThatHasEndedIsTaken) {
   for (const std::string run : {"a", "b"}) {
     EXPECT_FALSE(enter(run));
     core::RunState state = run_called(run);
     if (run == "b") state.rounds[1].ended = core::EndFact{.sequence = {2}};
-    book_.write(state, {}).value();
+    run_store_.write(state, {}).value();
   }
-  book_.write(run_called("c"), {}).value();
+  run_store_.write(run_called("c"), {}).value();
   EXPECT_FALSE(enter("c"));
   EXPECT_TRUE(enter("d"));
 }

@@ -24,10 +24,10 @@ constexpr const char* kReview =
 class StuckRuns : public ::testing::Test {
  protected:
   StuckRuns() {
-    engine::RunStore book(*impl_->store, *impl_->scheduler);
-    book.make_queues().value();
+    engine::RunStore run_store(*impl_->store, *impl_->scheduler);
+    run_store.make_queues().value();
     for (const char* definition : {kPayment, kReview})
-      book.add(encoding::parse_definition(definition).value()).value();
+      run_store.add(encoding::parse_definition(definition).value()).value();
     zone_.queues().add({.name = "pay", .topic = "pay.>"}).value();
   }
 
@@ -39,8 +39,8 @@ class StuckRuns : public ::testing::Test {
                          .started = {3},
                          .started_at = clock_->now()};
     state.rounds[1] = {.sequence = {3}, .at = clock_->now()};
-    engine::RunStore book(*impl_->store, *impl_->scheduler);
-    ASSERT_TRUE(book.write(state, {})->written);
+    engine::RunStore run_store(*impl_->store, *impl_->scheduler);
+    ASSERT_TRUE(run_store.write(state, {})->written);
   }
   void append(const std::string& id, const std::string& topic) {
     append({.id = id, .topic = topic, .body = Body::json("null").value()});
@@ -119,8 +119,8 @@ TEST_F(StuckRuns, ItWasRetriedAndItsStepCanNeverRunAgain) {
   state.steps["charge"][1] = {.outcome = core::StepOutcome::failed, .sequence = {4}};
   state.rounds[1] = {.sequence = {3}, .ended = core::EndFact{.outcome = core::RunOutcome::failed}};
   state.rounds[2] = {.sequence = {6}, .voided = {{"charge", 1}}};
-  engine::RunStore book(*impl_->store, *impl_->scheduler);
-  ASSERT_TRUE(book.write(state, {})->written);
+  engine::RunStore run_store(*impl_->store, *impl_->scheduler);
+  ASSERT_TRUE(run_store.write(state, {})->written);
   EXPECT_THAT(found("hopeless_run", true, 0s),
               ElementsAre(AllOf(HasSubstr("1 run (payment-1)"),
                                 HasSubstr("step 'charge': its task is completed"))));

@@ -20,8 +20,8 @@ using once::testing::Seam;
 class Unsure : public FaultyStore {
  public:
   using FaultyStore::FaultyStore;
-  Result<Overlooked> overlooked(std::string_view, core::Sequence, std::size_t) override {
-    return Overlooked{.sequences = {{1}, {2}}, .perhaps = {{1}}};
+  Result<OverlookedPage> overlooked(std::string_view, core::Sequence, std::size_t) override {
+    return OverlookedPage{.sequences = {{1}, {2}}, .perhaps = {{1}}};
   }
 };
 
@@ -36,13 +36,13 @@ TEST(Doctor, LeavesOutWhatMayBeHandedOverAllTheSame) {
   EXPECT_TRUE(found->what.starts_with("1 task (#2)")) << found->what;
 }
 
-TEST(Doctor, ReadsALedgerAloneOnceAndNotToItsEnd) {
+TEST(Doctor, ReadsALedgerOnlyQueueOnceAndNotToItsEnd) {
   FaultyStore store{store::open_memory(nullptr)};
   const Queue queue{.name = "q", .ledger = true};
   store.add_queue(queue).value();
-  LedgerWriter scribe{store, core::policy_of(queue)};
+  LedgerWriter writer{store, core::policy_of(queue)};
   for (int i = 0; i < 2'001; ++i)
-    scribe
+    writer
         .write({.at = {.queue = queue.name, .key = std::to_string(i)},
                 .command = core::Claim{.worker = "w"}})
         .value();

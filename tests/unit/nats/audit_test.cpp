@@ -94,7 +94,7 @@ class NatsDeepAudit : public NatsAudit {
 
   StreamMessage message(const std::string& stream, const std::string& filter) {
     std::vector<StreamMessage> found;
-    EXPECT_TRUE(bare().jet().page(stream, filter, 1, 1, found));
+    EXPECT_TRUE(bare().client().page(stream, filter, 1, 1, found));
     EXPECT_FALSE(found.empty()) << filter;
     return found.empty() ? StreamMessage{} : found.front();
   }
@@ -105,9 +105,10 @@ class NatsDeepAudit : public NatsAudit {
     return message(kLedger, "$KV.once_test_ledger.q.*.k." + key);
   }
   // The message's own headers, under another subject or with other data.
-  void put(const StreamMessage& kept, const std::string& subject, const std::string& data) {
+  void put(const StreamMessage& stream_message, const std::string& subject,
+           const std::string& data) {
     Headers headers;
-    for (const auto& [name, value] : kept.headers)
+    for (const auto& [name, value] : stream_message.headers)
       if (!name.starts_with("Nats-")) headers.emplace_back(name, value);
     bare().publish(subject, data, headers);
   }
@@ -123,18 +124,18 @@ class NatsDeepAudit : public NatsAudit {
 
 TEST_F(NatsDeepAudit, ABodyThatDoesNotMatchItsDigest) {
   three_completed();
-  const StreamMessage kept = log_message("1");
-  remove(kLog, kept.sequence);
-  put(kept, kept.subject, R"({"changed":true})");
+  const StreamMessage stream_message = log_message("1");
+  remove(kLog, stream_message.sequence);
+  put(stream_message, stream_message.subject, R"({"changed":true})");
   expect_damage("its topic and body do not match its digest");
   EXPECT_THAT(found(), Contains("missing #2")) << "the place of the first one is empty";
 }
 
 TEST_F(NatsDeepAudit, ATaskUnderAnotherTopic) {
   three_completed();
-  const StreamMessage kept = log_message("1");
-  remove(kLog, kept.sequence);
-  put(kept, "once.test.log.1.other", kept.data);
+  const StreamMessage stream_message = log_message("1");
+  remove(kLog, stream_message.sequence);
+  put(stream_message, "once.test.log.1.other", stream_message.data);
   expect_damage("its topic and body do not match its digest");
 }
 
@@ -144,23 +145,23 @@ TEST_F(NatsDeepAudit, ATaskUnderTheSubjectOfAnotherId) {
   publish_task(id).value();
   run_all();
   EXPECT_THAT(told(true), IsEmpty());
-  const StreamMessage kept = message(kLog, "once.test.log.>");
-  remove(kLog, kept.sequence);
-  put(kept, "once.test.log.misdirected.t", kept.data);
+  const StreamMessage stream_message = message(kLog, "once.test.log.>");
+  remove(kLog, stream_message.sequence);
+  put(stream_message, "once.test.log.misdirected.t", stream_message.data);
   expect_damage("which is not the one of its id and topic");
 }
 
 TEST_F(NatsDeepAudit, TwoTasksOfOneId) {
   three_completed();
-  const StreamMessage kept = log_message("1");
-  put(kept, "once.test.log.1.other", kept.data);
+  const StreamMessage stream_message = log_message("1");
+  put(stream_message, "once.test.log.1.other", stream_message.data);
   expect_damage("#2 and #4 have the same id");
 }
 
 TEST_F(NatsDeepAudit, TwoTasksOfOneIdAndTopic) {
   three_completed();
-  const StreamMessage kept = log_message("1");
-  put(kept, kept.subject, kept.data);
+  const StreamMessage stream_message = log_message("1");
+  put(stream_message, stream_message.subject, stream_message.data);
   expect_damage("#2 and #4 have the same id");
 }
 
@@ -176,8 +177,8 @@ TEST_F(NatsDeepAudit, AnIdThatWasDeletedAfterRetentionTookItsBody) {
 
 TEST_F(NatsDeepAudit, ARecordThatCannotBeRead) {
   three_completed();
-  const StreamMessage kept = record_message("1");
-  put(kept, kept.subject, "no record");
+  const StreamMessage stream_message = record_message("1");
+  put(stream_message, stream_message.subject, "no record");
   expect_damage("a record of the ledger cannot be read");
 }
 
@@ -247,15 +248,15 @@ TEST_F(NatsAudit, ARetirementThatWasCutOffCountsNothingTwice) {
   const auto ledger = bare().api("STREAM.INFO.KV_once_test_ledger", R"({"subjects_filter":">"})");
   std::vector<StreamMessage> records;
   ASSERT_TRUE(
-      bare().jet().page("KV_once_test_ledger", "$KV.once_test_ledger.q.*.k.*", 1, 10, records));
+      bare().client().page("KV_once_test_ledger", "$KV.once_test_ledger.q.*.k.*", 1, 10, records));
   ASSERT_EQ(records.size(), 3U);
   ASSERT_TRUE(store().retire({}, 100));
   EXPECT_EQ(published(), 3U);
-  for (const StreamMessage& kept : records) {
+  for (const StreamMessage& stream_message : records) {
     Headers headers;
-    for (const auto& [name, value] : kept.headers)
+    for (const auto& [name, value] : stream_message.headers)
       if (!name.starts_with("Nats-")) headers.emplace_back(name, value);
-    bare().publish(kept.subject, kept.data, headers);
+    bare().publish(stream_message.subject, stream_message.data, headers);
   }
   EXPECT_EQ(published(), 3U);
 }

@@ -16,13 +16,13 @@ using namespace std::chrono_literals;
 
 class Bare {
  public:
-  explicit Bare(const std::string& url) : exchange_(RequestMux::open({.servers = {url}}).value()) {}
+  explicit Bare(const std::string& url) : mux_(RequestMux::open({.servers = {url}}).value()) {}
 
-  const JetStreamClient& jet() const { return jet_; }
+  const JetStreamClient& client() const { return client_; }
 
   // Throws what the server says against it.
   encoding::Json api(const std::string& question, const std::string& body = "") const {
-    auto response = jet_.call(question, body).value();
+    auto response = client_.call(question, body).value();
     if (response.error != 0) throw std::runtime_error(question + ": " + response.text);
     return std::move(response.json);
   }
@@ -54,8 +54,8 @@ class Bare {
   void put(const std::string& subject, const std::string& data) const { publish(subject, data); }
   // What stands there; none: nothing.
   std::optional<std::string> get(const std::string& stream, const std::string& subject) const {
-    const auto kept = jet_.last(stream, subject).value();
-    return kept ? std::optional(kept->data) : std::nullopt;
+    const auto message = client_.last(stream, subject).value();
+    return message ? std::optional(message->data) : std::nullopt;
   }
   std::uint64_t messages(const std::string& stream) const {
     const auto info = api("STREAM.INFO." + stream);
@@ -73,7 +73,7 @@ class Bare {
   std::optional<Pulled> pull(const std::string& stream, const std::string& consumer,
                              Duration wait) const {
     const auto bell = std::make_shared<Bell>();
-    const auto slot = exchange_->pulls().pull(
+    const auto slot = mux_->pulls().pull(
         {.subject = "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
          .data = "{\"batch\":1,\"expires\":" + std::to_string(wait.count()) + "000000}"},
         1, bell);
@@ -81,7 +81,7 @@ class Bare {
     std::vector<Message> messages;
     while (slot && std::chrono::steady_clock::now() < deadline) {
       const std::uint64_t seen = bell->rings();
-      if (exchange_->pulls().take(*slot, messages)) break;
+      if (mux_->pulls().take(*slot, messages)) break;
       bell->wait_until(seen, deadline, {});
     }
     if (messages.empty()) return std::nullopt;
@@ -95,11 +95,11 @@ class Bare {
 
  private:
   RequestMux::Answer ask(const Outgoing& question) const {
-    return std::move(exchange_->ask(std::span(&question, 1), 10s).front());
+    return std::move(mux_->ask(std::span(&question, 1), 10s).front());
   }
 
-  std::unique_ptr<RequestMux> exchange_;
-  JetStreamClient jet_{*exchange_, 10s};
+  std::unique_ptr<RequestMux> mux_;
+  JetStreamClient client_{*mux_, 10s};
 };
 
 }  // namespace once::store::nats

@@ -80,10 +80,10 @@ TEST_F(NatsBulk, WhatIsSmallStaysInTheRecord) {
 }
 
 TEST_F(NatsBulk, ARenewalDoesNotSendTheValuesAgain) {
-  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
+  const auto mux = RequestMux::open({.servers = {server().url()}}).value();
   std::atomic<int> sent{0};
-  const auto listener = exchange->listen("once-blob.>", [&] { ++sent; }).value();
-  JetStreamClient(*exchange).call("INFO", "").value();  // the subscription is there
+  const auto listener = mux->listen("once-blob.>", [&] { ++sent; }).value();
+  JetStreamClient(*mux).call("INFO", "").value();  // the subscription is there
   Swap item = completion("a", {});
   item.record.state = State::running;
   item.record.steps = {
@@ -93,7 +93,7 @@ TEST_F(NatsBulk, ARenewalDoesNotSendTheValuesAgain) {
   const auto renew = [&] {
     item.expected = held.revision;
     held = swap(item).value().current.value();
-    JetStreamClient(*exchange).call("INFO", "").value();
+    JetStreamClient(*mux).call("INFO", "").value();
   };
   renew();
   const int first = sent;
@@ -152,12 +152,12 @@ TEST_F(NatsBulk, AMissingChunkIsAnErrorAndRunsNothingAgain) {
 
 TEST_F(NatsBulk, AChangedChunkIsNoticed) {
   ASSERT_TRUE(swap(completion("a", large(kMebibyte))).value().written);
-  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
-  const JetStreamClient jet(*exchange);
+  const auto mux = RequestMux::open({.servers = {server().url()}}).value();
+  const JetStreamClient client(*mux);
   std::vector<StreamMessage> stored;
-  jet.page("ONCE_test_BLOB", "once-blob.test.*.*.>", 1, 1, stored).value();
-  ASSERT_EQ(jet.publish({.subject = stored.at(0).subject, .data = "another"}).kind,
-            Published::Kind::stored);
+  client.page("ONCE_test_BLOB", "once-blob.test.*.*.>", 1, 1, stored).value();
+  ASSERT_EQ(client.publish({.subject = stored.at(0).subject, .data = "another"}).kind,
+            PublishResult::Kind::stored);
   EXPECT_THAT(get("a").error().message, HasSubstr("is not what was written"));
 }
 

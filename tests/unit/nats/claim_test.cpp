@@ -23,11 +23,12 @@ class NatsClaims : public NatsWorld {
   }
   // Writes over the record of a task's key as no once would.
   void damage(const std::string& key) {
-    const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
-    const JetStreamClient jet(*exchange);
-    const auto kept = jet.last("KV_once_test_ledger", "$KV.once_test_ledger.work.*.k." + key);
-    ASSERT_EQ(jet.publish({.subject = kept.value().value().subject, .data = "no record"}).kind,
-              Published::Kind::stored);
+    const auto mux = RequestMux::open({.servers = {server().url()}}).value();
+    const JetStreamClient client(*mux);
+    const auto message = client.last("KV_once_test_ledger", "$KV.once_test_ledger.work.*.k." + key);
+    ASSERT_EQ(
+        client.publish({.subject = message.value().value().subject, .data = "no record"}).kind,
+        PublishResult::Kind::stored);
   }
 
   Greedy greedy_;

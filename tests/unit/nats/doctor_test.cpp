@@ -18,32 +18,32 @@ std::vector<std::string> codes(const Findings& findings) {
   return all;
 }
 
-TEST(NatsJudge, ClocksApart) {
-  EXPECT_THAT(judge_clock(0ms), IsEmpty());
-  EXPECT_THAT(judge_clock(-1900ms), IsEmpty());
-  EXPECT_THAT(codes(judge_clock(90s)), ElementsAre("warning clock_offset"));
-  EXPECT_THAT(judge_clock(90s).front().what, HasSubstr("90 s ahead of"));
-  EXPECT_THAT(judge_clock(-90s).front().what, HasSubstr("90 s behind"));
+TEST(NatsSettingsCheck, ClocksApart) {
+  EXPECT_THAT(check_clock(0ms), IsEmpty());
+  EXPECT_THAT(check_clock(-1900ms), IsEmpty());
+  EXPECT_THAT(codes(check_clock(90s)), ElementsAre("warning clock_offset"));
+  EXPECT_THAT(check_clock(90s).front().what, HasSubstr("90 s ahead of"));
+  EXPECT_THAT(check_clock(-90s).front().what, HasSubstr("90 s behind"));
 }
 
-TEST(NatsJudge, AnAccountNearItsEnd) {
+TEST(NatsSettingsCheck, AnAccountNearItsEnd) {
   const auto account = [](int used) {
     return json(R"({"storage":)" + std::to_string(used) +
                 R"(,"streams":3,"consumers":2,"limits":{"max_storage":100,"max_streams":-1,)"
                 R"("max_consumers":0}})");
   };
-  EXPECT_THAT(judge_account(account(79)), IsEmpty());
-  EXPECT_THAT(codes(judge_account(account(80))), ElementsAre("warning nearly_full"));
-  EXPECT_THAT(codes(judge_account(account(96))), ElementsAre("hazard nearly_full"));
+  EXPECT_THAT(check_account(account(79)), IsEmpty());
+  EXPECT_THAT(codes(check_account(account(80))), ElementsAre("warning nearly_full"));
+  EXPECT_THAT(codes(check_account(account(96))), ElementsAre("hazard nearly_full"));
   EXPECT_THAT(
-      codes(judge_account(json(R"({"tiers":{"R3":{"streams":9,"limits":{"max_streams":10}}}})"))),
+      codes(check_account(json(R"({"tiers":{"R3":{"streams":9,"limits":{"max_streams":10}}}})"))),
       ElementsAre("warning nearly_full"));
 }
 
-TEST(NatsJudge, Servers) {
+TEST(NatsSettingsCheck, Servers) {
   const auto server = [](const std::string& version, const std::string& config) {
     std::vector<std::string> checked;
-    return codes(judge_server("http://h:1",
+    return codes(check_server("http://h:1",
                               json(R"({"server_name":"n","version":")" + version +
                                    R"(","jetstream":{"config":{)" + config + "}}}"),
                               checked));
@@ -55,7 +55,7 @@ TEST(NatsJudge, Servers) {
               ElementsAre("warning sync_interval"));
 }
 
-TEST(NatsJudge, HowLongAllAttemptsMayTake) {
+TEST(NatsSettingsCheck, HowLongAllAttemptsMayTake) {
   EXPECT_EQ(retry_schedule({.lease = 10s, .attempts = 1}), 10s);
   EXPECT_EQ(retry_schedule({.lease = 10s, .timeout = 60s, .attempts = 2, .backoff = {100s}}),
             2 * 60s + 120s);  // with a fifth more of backoff

@@ -43,7 +43,7 @@ class NatsFaults : public NatsWorld {
     return testing::eventually(condition, kSoon);
   }
   // Appends until the answer is final: told that it cannot be, or accepted.
-  Result<Appended> append_until_final(const Append& item) {
+  Result<AppendResult> append_until_final(const Append& item) {
     const auto deadline = steady_clock::now() + kSoon;
     while (true) {
       auto answer = append(item);

@@ -28,7 +28,7 @@ class FlowMoveTest : public NatsWorld {
   void TearDown() override { bare_.reset(); }
 
   std::string address() const { return server_of_its_own_->url() + "/main"; }
-  const JetStreamClient& jet() const { return bare_->jet(); }
+  const JetStreamClient& client() const { return bare_->client(); }
   std::unique_ptr<Store> open_store() {
     return open_nats({.servers = {server_of_its_own_->url()}, .zone = "main"}).value();
   }
@@ -41,7 +41,7 @@ class FlowMoveTest : public NatsWorld {
     const auto fill = [&](std::uint64_t up_to) {
       for (; next < up_to; ++next) {
         bare_->publish(filler, "", counts(stream) ? Headers{{"Nats-Incr", "+1"}} : Headers{});
-        jet().remove(stream, next).value();
+        client().remove(stream, next).value();
       }
     };
     for (std::string line; std::getline(file, line);) {
@@ -83,11 +83,13 @@ class FlowMoveTest : public NatsWorld {
   // What an old process writes: a record that is not there yet, or over the one that it has read.
   static constexpr const char* kOldKeys = "$KV.once_main_ledger.once-keys.o14hm20lnikf.k.";
   static constexpr const char* kOldRuns = "$KV.once_main_ledger.once-runs.s3elrh35natq.k.";
-  Published write_as_old(const std::string& key, const std::string& data, std::uint64_t expected) {
-    return jet().publish({.subject = kOldKeys + key, .data = data, .headers = expecting(expected)});
+  PublishResult write_as_old(const std::string& key, const std::string& data,
+                             std::uint64_t expected) {
+    return client().publish(
+        {.subject = kOldKeys + key, .data = data, .headers = expecting(expected)});
   }
   StreamMessage old_record(const std::string& key) {
-    return jet().last("KV_once_main_ledger", kOldKeys + key).value().value();
+    return client().last("KV_once_main_ledger", kOldKeys + key).value().value();
   }
   // The same when it was sealed: what was in it.
   std::string record_of_before(const std::string& key) { return old_record(key).data.substr(1); }
@@ -112,7 +114,7 @@ TEST_F(FlowMoveTest, WhatAnOldProcessHasReadItCannotWriteOver) {
   const std::string data = old_record("pay=3A2").data;
   Zone zone = Zone::open(address()).value();
   ASSERT_TRUE(testing::start_order(zone, 2).value().duplicate);
-  EXPECT_EQ(write_as_old("pay=3A2", data, read).kind, Published::Kind::refused);
+  EXPECT_EQ(write_as_old("pay=3A2", data, read).kind, PublishResult::Kind::refused);
   const StreamMessage sealed = old_record("pay=3A2");
   EXPECT_EQ(sealed.data, '\xff' + data);
   std::vector<encoding::MovedValue> moved;
@@ -123,10 +125,10 @@ TEST_F(FlowMoveTest, AnOldProcessDoesNotFindItsQueues) {
   Zone zone = Zone::open(address()).value();
   move(zone);
   for (const char* name : {"once-flows", "once-runs", "once-keys", "once-values"}) {
-    const auto kept =
-        jet().last("KV_once_main_meta", std::string("$KV.once_main_meta.queue.") + name).value();
-    ASSERT_TRUE(kept) << name;
-    EXPECT_EQ(kept->data.find("\"ledger\":true"), std::string::npos)
+    const auto message =
+        client().last("KV_once_main_meta", std::string("$KV.once_main_meta.queue.") + name).value();
+    ASSERT_TRUE(message) << name;
+    EXPECT_EQ(message->data.find("\"ledger\":true"), std::string::npos)
         << "it takes this for a queue of somebody else, and refuses to use it";
   }
 }
@@ -136,7 +138,7 @@ TEST_F(FlowMoveTest, AStartKeyThatArrivesLateHasItsRun) {
   const std::string late = record_like("pay=3A3");
   Zone zone = Zone::open(address()).value();
   move(zone);
-  ASSERT_EQ(write_as_old("pay=3A7", late, 0).kind, Published::Kind::stored);
+  ASSERT_EQ(write_as_old("pay=3A7", late, 0).kind, PublishResult::Kind::stored);
   const std::string run = testing::start_order(zone, 3).value().run;
   const auto started = testing::start_order(zone, 7);
   ASSERT_FALSE(started) << "its input is that of order 3, and its run the one of the old process";
@@ -150,17 +152,17 @@ TEST_F(FlowMoveTest, AStartKeyThatArrivesLateAndIsOnlySealedHasItsRun) {
   Zone zone = Zone::open(address()).value();
   const std::string run = testing::start_order(zone, 3).value().run;
   const auto written = write_as_old("pay=3A7", late, 0);
-  ASSERT_EQ(written.kind, Published::Kind::stored);
+  ASSERT_EQ(written.kind, PublishResult::Kind::stored);
   nats::Headers headers = expecting(written.sequence);
   const auto now =
       std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch());
   headers.emplace_back("Once-Sealed", std::to_string(now.count()));
-  ASSERT_EQ(jet()
+  ASSERT_EQ(client()
                 .publish({.subject = kOldKeys + std::string("pay=3A7"),
                           .data = '\xff' + late,
                           .headers = std::move(headers)})
                 .kind,
-            Published::Kind::stored);
+            PublishResult::Kind::stored);
   const auto started = testing::start_order(zone, 7);
   ASSERT_FALSE(started) << "a second run would begin for the key of the old process";
   EXPECT_EQ(started.error().conflict->id, run);
@@ -170,7 +172,7 @@ TEST_F(FlowMoveTest, AStartKeyThatArrivesLateAndIsOnlySealedHasItsRun) {
 TEST_F(FlowMoveTest, AnOldRunnerCannotReadARunOfThisVersion) {
   Zone zone = Zone::open(address()).value();
   const std::string run = testing::start_order(zone, 9).value().run;
-  const auto there = jet().last("KV_once_main_ledger", kOldRuns + token(run));
+  const auto there = client().last("KV_once_main_ledger", kOldRuns + token(run));
   ASSERT_TRUE(there.value());
   EXPECT_EQ((*there)->data, "\xff");
 }
@@ -179,7 +181,7 @@ TEST_F(FlowMoveTest, AnOldProcessCannotTakeAKeyThatHasARunHere) {
   const std::string late = record_like("pay=3A3");
   Zone zone = Zone::open(address()).value();
   EXPECT_FALSE(testing::start_order(zone, 8).value().duplicate);
-  EXPECT_EQ(write_as_old("pay=3A8", late, 0).kind, Published::Kind::refused);
+  EXPECT_EQ(write_as_old("pay=3A8", late, 0).kind, PublishResult::Kind::refused);
 }
 
 // An old runner wrote the run after the move, because it had read its definition before.
@@ -191,18 +193,18 @@ TEST_F(FlowMoveTest, ARunThatAnOldRunnerWritesAfterTheMoveGoesOn) {
       if (each.state == RunPhase::waiting && each.version == 1) run = each.run;
   }
   ASSERT_FALSE(run.empty());
-  const StreamMessage kept =
-      jet().last("KV_once_main_ledger", kOldRuns + token(run)).value().value();
-  jet().purge("KV_once_main_ledger", kept.subject).value();
+  const StreamMessage message =
+      client().last("KV_once_main_ledger", kOldRuns + token(run)).value().value();
+  client().purge("KV_once_main_ledger", message.subject).value();
   Zone zone = Zone::open(address()).value();
   move(zone);
   EXPECT_EQ(zone.flows().runs({}).value().size(), 3U);
   const auto late =
-      jet().publish({.subject = kept.subject, .data = kept.data, .headers = expecting(0)});
-  ASSERT_EQ(late.kind, Published::Kind::stored);
+      client().publish({.subject = message.subject, .data = message.data, .headers = expecting(0)});
+  ASSERT_EQ(late.kind, PublishResult::Kind::stored);
   EXPECT_EQ(zone.flows().runs({}).value().size(), 4U);
   testing::finish_the_runs(zone);
-  const auto there = jet().last("KV_once_main_ledger", kept.subject).value();
+  const auto there = client().last("KV_once_main_ledger", message.subject).value();
   ASSERT_TRUE(there);
   EXPECT_EQ(there->data, "\xff") << "the old runner leaves it alone";
 }
@@ -217,7 +219,8 @@ TEST_F(FlowMoveTest, AValueThatAnOldProcessWroteIsReplacedAfterItWasCopied) {
     return std::move(values.write(std::span(&item, 1)).front()).value();
   };
   ASSERT_TRUE(write({.key = {"note", "runs.other"}, .bytes = "{}"}).written) << "this moves them";
-  ASSERT_EQ(write_as_old("pay=3A7", record_of_before("pay=3A3"), 0).kind, Published::Kind::stored);
+  ASSERT_EQ(write_as_old("pay=3A7", record_of_before("pay=3A3"), 0).kind,
+            PublishResult::Kind::stored);
   const Key key{"key", "pay", "7"};
   const auto read = get(key);
   ASSERT_TRUE(read);
@@ -250,7 +253,7 @@ TEST_F(FlowMoveTest, ReadingMovesNothing) {
   EXPECT_THAT(zone.audit().value().discrepancies, ::testing::IsEmpty());
   EXPECT_TRUE(zone.doctor());
   EXPECT_EQ(written(), before);
-  EXPECT_FALSE(jet().stream_info("ONCE_main_KV").value());
+  EXPECT_FALSE(client().stream_info("ONCE_main_KV").value());
   testing::finish_the_runs(zone);
 }
 
@@ -260,8 +263,8 @@ TEST_F(FlowMoveTest, AMoveThatWasCutOffIsFinished) {
     Zone first = Zone::open(address()).value();
     move(first);
   }
-  jet().purge("ONCE_main_KV", "once-kv.main.v.>").value();
-  jet().purge("KV_once_main_meta", "$KV.once_main_meta.values").value();
+  client().purge("ONCE_main_KV", "once-kv.main.v.>").value();
+  client().purge("KV_once_main_meta", "$KV.once_main_meta.values").value();
   Zone zone = Zone::open(address()).value();
   testing::finish_the_runs(zone);
 }
@@ -282,7 +285,7 @@ TEST_F(FlowMoveTest, ManyWhoOpenItAtOnceMoveItOnce) {
 TEST_F(FlowMoveTest, AStreamOfValuesThatWasEmptiedIsNoticed) {
   Zone zone = Zone::open(address()).value();
   ASSERT_TRUE(testing::start_order(zone, 1).value().duplicate);
-  jet().purge("ONCE_main_KV", ">").value();
+  client().purge("ONCE_main_KV", ">").value();
   const auto started = testing::start_order(zone, 1);
   ASSERT_FALSE(started) << "at work";
   EXPECT_EQ(started.error().code, Code::store_unusable);
@@ -313,10 +316,10 @@ TEST_F(FlowMoveOnThreeNodes, EveryRecordIsMoved) {
   cluster_->step_down("KV_once_main_ledger");
   ASSERT_TRUE(testing::start_order(zone, 1).value().duplicate);
   std::size_t sealed = 0;
-  for (const StreamMessage& kept :
-       jet().all("KV_once_main_ledger", kOldRuns + std::string(">")).value())
-    if (kept.data.size() > 1) {
-      EXPECT_TRUE(kept.header("Once-Sealed")) << kept.subject;
+  for (const StreamMessage& message :
+       client().all("KV_once_main_ledger", kOldRuns + std::string(">")).value())
+    if (message.data.size() > 1) {
+      EXPECT_TRUE(message.header("Once-Sealed")) << message.subject;
       ++sealed;
     }
   EXPECT_EQ(sealed, 4U);
@@ -333,10 +336,10 @@ TEST_F(FlowBarTest, AnOldProcessAddsNoWorkflowAfterThisVersionDid) {
   for (const char* name : {"once-flows", "once-runs", "once-keys", "once-values"}) {
     const std::string subject = std::string("$KV.once_test_meta.queue.") + name;
     const Outgoing theirs{.subject = subject, .data = "{}", .headers = expecting(0)};
-    EXPECT_EQ(bare.jet().publish(theirs).kind, Published::Kind::refused) << name;
-    const auto kept = bare.jet().last("KV_once_test_meta", subject).value();
-    ASSERT_TRUE(kept) << name;
-    EXPECT_EQ(kept->data.find("\"ledger\":true"), std::string::npos)
+    EXPECT_EQ(bare.client().publish(theirs).kind, PublishResult::Kind::refused) << name;
+    const auto message = bare.client().last("KV_once_test_meta", subject).value();
+    ASSERT_TRUE(message) << name;
+    EXPECT_EQ(message->data.find("\"ledger\":true"), std::string::npos)
         << "it takes this for a queue of somebody else, and refuses to use it";
   }
   EXPECT_THAT(store().queues().value(), ::testing::IsEmpty());
@@ -349,7 +352,7 @@ TEST_F(FlowBarTest, AnOldProcessThatIsAddingAWorkflowIsStopped) {
   const Outgoing theirs{.subject = "$KV.once_test_meta.queue.once-keys",
                         .data = R"({"name":"once-keys","ledger":true})",
                         .headers = {{"Once-Generation", "abcdefghijkl"}}};
-  ASSERT_EQ(bare.jet().publish(theirs).kind, Published::Kind::stored);
+  ASSERT_EQ(bare.client().publish(theirs).kind, PublishResult::Kind::stored);
   const KeyWrite item{.key = {"key", "pay", "1"}, .bytes = "{}"};
   ASSERT_TRUE(store().key_values().write(std::span(&item, 1)).front().value().written);
   EXPECT_TRUE(

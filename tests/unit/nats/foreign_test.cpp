@@ -18,30 +18,30 @@ using ::testing::SizeIs;
 class Stranger {
  public:
   explicit Stranger(const std::string& url)
-      : exchange_(RequestMux::open({.servers = {url}}).value()), jet_(*exchange_) {}
+      : mux_(RequestMux::open({.servers = {url}}).value()), client_(*mux_) {}
 
   void make_stream(const std::string& name, const std::string& retention,
                    const std::string& more = "") {
-    const auto made = jet_.call("STREAM.CREATE." + name,
-                                R"({"name":")" + name + R"(","subjects":[")" + name +
-                                    R"(.>"],"retention":")" + retention + "\"" + more + "}");
+    const auto made = client_.call("STREAM.CREATE." + name,
+                                   R"({"name":")" + name + R"(","subjects":[")" + name +
+                                       R"(.>"],"retention":")" + retention + "\"" + more + "}");
     ASSERT_EQ(made.value().error, 0) << made->text;
   }
   std::uint64_t publish(const std::string& subject, const std::string& data, Headers headers = {}) {
-    const Published done =
-        jet_.publish({.subject = subject, .data = data, .headers = std::move(headers)});
-    EXPECT_EQ(done.kind, Published::Kind::stored) << done.text;
+    const PublishResult done =
+        client_.publish({.subject = subject, .data = data, .headers = std::move(headers)});
+    EXPECT_EQ(done.kind, PublishResult::Kind::stored) << done.text;
     return done.sequence;
   }
   std::uint64_t messages(const std::string& stream) {
-    const auto info = jet_.stream_info(stream).value();
+    const auto info = client_.stream_info(stream).value();
     return number_of(*info->member("state"), "messages").value();
   }
-  JetStreamClient& jet() { return jet_; }
+  JetStreamClient& client() { return client_; }
 
  private:
-  std::unique_ptr<RequestMux> exchange_;
-  JetStreamClient jet_;
+  std::unique_ptr<RequestMux> mux_;
+  JetStreamClient client_;
 };
 
 class NatsForeign : public NatsWorld, public ::testing::WithParamInterface<const char*> {

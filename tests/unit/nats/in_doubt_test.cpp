@@ -58,24 +58,24 @@ TEST_F(NatsInDoubt, ASwapThatWasNotAnsweredIsReadBack) {
   EXPECT_EQ(again->current->record.state, State::completed);
 }
 
-// By the exchange itself: an answer that does not come is unknown, never "not done".
+// By the RequestMux itself: an answer that does not come is unknown, never "not done".
 TEST_F(NatsInDoubt, APublishWithoutAnAnswerIsUnknownAndMayHaveHappened) {
-  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
-  const JetStreamClient jet(*exchange, 300ms);
+  const auto mux = RequestMux::open({.servers = {server().url()}}).value();
+  const JetStreamClient client(*mux, 300ms);
   const Outgoing message{.subject = "$KV.once_test_ledger.q.g.k.a", .headers = expecting(0)};
-  const Published lost = while_stopped([&] { return jet.publish(message); });
-  EXPECT_EQ(lost.kind, Published::Kind::unknown);
+  const PublishResult lost = while_stopped([&] { return client.publish(message); });
+  EXPECT_EQ(lost.kind, PublishResult::Kind::unknown);
   EXPECT_TRUE(failure_of(lost).in_doubt);
   // It was in the server's socket. A read that is sent later may still be answered earlier: only a
   // compare-and-swap finds out for certain.
   const auto deadline = std::chrono::steady_clock::now() + 30s;
   const auto there = [&] {
     return until_answered(
-               [&] { return jet.last("KV_once_test_ledger", "$KV.once_test_ledger.q.g.k.a"); })
+               [&] { return client.last("KV_once_test_ledger", "$KV.once_test_ledger.q.g.k.a"); })
         ->has_value();
   };
   while (!there()) ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it never came";
-  EXPECT_EQ(jet.publish(message).kind, Published::Kind::refused);
+  EXPECT_EQ(client.publish(message).kind, PublishResult::Kind::refused);
 }
 
 }  // namespace

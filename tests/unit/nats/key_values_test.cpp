@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 class KeyValuesTest : public NatsWorld {
  protected:
   std::string configuration() const override { return "max_payload: 64KB"; }
-  Result<KeyWritten> write(const Key& key, std::string bytes, Revision expected = {}) {
+  Result<KeyWriteResult> write(const Key& key, std::string bytes, Revision expected = {}) {
     const KeyWrite item{.key = key, .expected = expected, .bytes = std::move(bytes)};
     return std::move(store().key_values().write(std::span(&item, 1)).front());
   }
@@ -28,13 +28,13 @@ class KeyValuesTest : public NatsWorld {
   // As somebody restores it from a copy that has the first values only.
   void restore_older_copy(std::uint64_t up_to) {
     const Bare bare(server().url());
-    std::vector<StreamMessage> kept;
+    std::vector<StreamMessage> messages;
     for (std::uint64_t i = 1; i <= up_to; ++i)
-      kept.push_back(bare.jet().get("ONCE_test_KV", i).value().value());
+      messages.push_back(bare.client().get("ONCE_test_KV", i).value().value());
     const encoding::Json info = bare.api("STREAM.INFO.ONCE_test_KV");
     bare.api("STREAM.DELETE.ONCE_test_KV");
     bare.api("STREAM.CREATE.ONCE_test_KV", encoding::canonical(*info.member("config")));
-    for (const StreamMessage& each : kept) bare.put(each.subject, each.data);
+    for (const StreamMessage& each : messages) bare.put(each.subject, each.data);
   }
 };
 

@@ -10,8 +10,8 @@ using ::testing::SizeIs;
 class NatsLeftovers : public NatsWorld {
  protected:
   void write(Outgoing message) {
-    const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
-    ASSERT_EQ(JetStreamClient(*exchange).publish(message).kind, Published::Kind::stored);
+    const auto mux = RequestMux::open({.servers = {server().url()}}).value();
+    ASSERT_EQ(JetStreamClient(*mux).publish(message).kind, PublishResult::Kind::stored);
   }
   void complete(const std::string& queue) {
     for (const Delivery& delivery : fetch(queue, 30s))
@@ -25,9 +25,9 @@ TEST_F(NatsLeftovers, ARetirementThatWasCutOffIsCountedAndFinished) {
   complete("work");
   const Sequence waiting = publish("waiting");
   // The task as it was before, beside what says that it is retired.
-  const auto exchange = RequestMux::open({.servers = {server().url()}}).value();
-  const JetStreamClient jet(*exchange);
-  const auto task = jet.last("ONCE_test_LOG", "once.test.log.retired.>").value().value();
+  const auto mux = RequestMux::open({.servers = {server().url()}}).value();
+  const JetStreamClient client(*mux);
+  const auto task = client.last("ONCE_test_LOG", "once.test.log.retired.>").value().value();
   Outgoing old{.subject = "once.test.old.retired.1", .headers = expecting(task.sequence)};
   old.headers.emplace_back("Nats-Expected-Last-Subject-Sequence-Subject", "once.test.*.retired.>");
   for (const char* name : {"Once-Digest", "Once-Nonce"})
@@ -37,7 +37,7 @@ TEST_F(NatsLeftovers, ARetirementThatWasCutOffIsCountedAndFinished) {
                                     {"Once-Appended", "1"},
                                     {"Once-Published", "1"}})
     old.headers.emplace_back(name, value);
-  ASSERT_EQ(jet.publish(old).kind, Published::Kind::stored);
+  ASSERT_EQ(client.publish(old).kind, PublishResult::Kind::stored);
   write({.subject = "once-old.test.0.1", .data = "once.test.old.retired.1"});
 
   for (int look = 0; look < 3; ++look) {
@@ -47,8 +47,8 @@ TEST_F(NatsLeftovers, ARetirementThatWasCutOffIsCountedAndFinished) {
   }
   EXPECT_THAT(fetch("work", 30s), SizeIs(1));
   EXPECT_TRUE(store().retire({}, 100));
-  EXPECT_FALSE(jet.last("ONCE_test_LOG", "once.test.log.retired.>").value());
-  EXPECT_TRUE(jet.get("ONCE_test_LOG", waiting.value).value());
+  EXPECT_FALSE(client.last("ONCE_test_LOG", "once.test.log.retired.>").value());
+  EXPECT_TRUE(client.get("ONCE_test_LOG", waiting.value).value());
   EXPECT_EQ(store().counts("work").value().tasks.at(State::completed), 1U);
 }
 

@@ -58,7 +58,7 @@ class NatsWorld : public ::testing::Test {
     item.digest.bytes[0] = static_cast<std::uint8_t>(json.size());
     return item;
   }
-  Result<Appended> append(const Append& item) {
+  Result<AppendResult> append(const Append& item) {
     return std::move(store().append(std::span(&item, 1)).front());
   }
   Sequence publish(const std::string& id) { return append(task(id)).value().sequence; }
@@ -81,7 +81,7 @@ class NatsWorld : public ::testing::Test {
             .record = {.sequence = delivery.entry.sequence, .state = state, .lease = lease},
             .handle = delivery.handle};
   }
-  Result<Swapped> swap(const Swap& item) {
+  Result<SwapResult> swap(const Swap& item) {
     return std::move(store().swap(std::span(&item, 1)).front());
   }
 

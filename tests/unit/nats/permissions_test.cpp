@@ -96,16 +96,16 @@ TEST_F(NatsPermissions, OnlyTheAdminMakesAZone) {
 
 TEST_F(NatsPermissions, AZoneOfAnOlderOnceWorksForAllRolesAndTheAdminSealsIt) {
   set_up();
-  const auto exchange =
+  const auto mux =
       store::nats::RequestMux::open({.servers = {server().url()}, .login = login_of("admin")})
           .value();
-  const store::nats::JetStreamClient jet(*exchange);
-  const auto seals = [&] { return jet.count("ONCE_main_OLD", "once-old.main.seal.*").value(); };
+  const store::nats::JetStreamClient client(*mux);
+  const auto seals = [&] { return client.count("ONCE_main_OLD", "once-old.main.seal.*").value(); };
   EXPECT_EQ(seals(), 1U);
-  jet.purge("ONCE_main_OLD", "once-old.main.seal.*").value();
-  jet.purge("ONCE_main_COUNT", "once-count.main.seal.*").value();
-  jet.purge("KV_once_main_ledger", "$KV.once_main_ledger.seal.*").value();
-  jet.purge("KV_once_main_meta", "$KV.once_main_meta.marks").value();
+  client.purge("ONCE_main_OLD", "once-old.main.seal.*").value();
+  client.purge("ONCE_main_COUNT", "once-count.main.seal.*").value();
+  client.purge("KV_once_main_ledger", "$KV.once_main_ledger.seal.*").value();
+  client.purge("KV_once_main_meta", "$KV.once_main_meta.marks").value();
   EXPECT_FALSE(as("publisher").publish(task("a")).value().duplicate);
   run_until_empty();
   EXPECT_EQ(as("auditor").status().value().queues[0].tasks.at(State::completed), 1U);
@@ -313,12 +313,12 @@ TEST_F(NatsPermissions, AWorkerLeavesRetentionToWhoMay) {
 TEST_F(NatsPermissions, AWorkerWhoseConsumerIsGoneSaysWhatItLacks) {
   set_up();
   {
-    const auto exchange =
+    const auto mux =
         store::nats::RequestMux::open({.servers = {server().url()}, .login = login_of("admin")})
             .value();
-    const store::nats::JetStreamClient jet(*exchange);
-    const auto defined = jet.last("KV_once_main_meta", "$KV.once_main_meta.queue.work").value();
-    jet.call("CONSUMER.DELETE.ONCE_main_LOG.work_" + *defined->header("Once-Generation"), "")
+    const store::nats::JetStreamClient client(*mux);
+    const auto defined = client.last("KV_once_main_meta", "$KV.once_main_meta.queue.work").value();
+    client.call("CONSUMER.DELETE.ONCE_main_LOG.work_" + *defined->header("Once-Generation"), "")
         .value();
   }
   as("publisher").publish(task("a")).value();

@@ -23,13 +23,14 @@ using Recipes = ZoneWorld;
 void run_for(Duration time) { std::this_thread::sleep_for(time); }
 
 TEST_F(Recipes, R01_BackoffOverridesAckWait) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs");
-  jet.consumer("JOBS", "c",
-               R"(,"ack_wait":300000000000,"max_deliver":5,"backoff":[200000000,300000000000])");
-  jet.publish("jobs", "a");
-  ASSERT_TRUE(jet.pull("JOBS", "c", 5s));
-  EXPECT_TRUE(jet.pull("JOBS", "c", 30s)) << "not after 5 minutes: two executions";
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs");
+  jetstream.consumer(
+      "JOBS", "c",
+      R"(,"ack_wait":300000000000,"max_deliver":5,"backoff":[200000000,300000000000])");
+  jetstream.publish("jobs", "a");
+  ASSERT_TRUE(jetstream.pull("JOBS", "c", 5s));
+  EXPECT_TRUE(jetstream.pull("JOBS", "c", 30s)) << "not after 5 minutes: two executions";
 
   add_queue({.lease = 3s, .backoff = {10ms}});
   publish_task("a").value();
@@ -58,11 +59,11 @@ TEST_F(Recipes, R01_BackoffOverridesAckWait) {
 TEST_F(Recipes, R02_MsgIdOnAWorkQueueIsForgottenByARestart) {
   const Headers id{{"Nats-Msg-Id", "a"}};
   {
-    const Bare jet = bare();
-    jet.stream("JOBS", "jobs", R"(,"retention":"workqueue","duplicate_window":120000000000)");
-    jet.consumer("JOBS", "c");
-    jet.publish("jobs", "a", id);
-    jet.answer(jet.pull("JOBS", "c", 5s).value());
+    const Bare jetstream = bare();
+    jetstream.stream("JOBS", "jobs", R"(,"retention":"workqueue","duplicate_window":120000000000)");
+    jetstream.consumer("JOBS", "c");
+    jetstream.publish("jobs", "a", id);
+    jetstream.answer(jetstream.pull("JOBS", "c", 5s).value());
   }
   add_queue({});
   const Receipt first = publish_task("a").value();
@@ -70,9 +71,9 @@ TEST_F(Recipes, R02_MsgIdOnAWorkQueueIsForgottenByARestart) {
 
   server().stop();
   server().start();
-  const Bare jet = bare();
-  EXPECT_FALSE(jet.publish("jobs", "a", id).duplicate) << "within the window";
-  EXPECT_TRUE(jet.pull("JOBS", "c", 5s)) << "runs again";
+  const Bare jetstream = bare();
+  EXPECT_FALSE(jetstream.publish("jobs", "a", id).duplicate) << "within the window";
+  EXPECT_TRUE(jetstream.pull("JOBS", "c", 5s)) << "runs again";
 
   const Receipt again = publish_task("a").value();
   EXPECT_TRUE(again.duplicate);
@@ -81,12 +82,12 @@ TEST_F(Recipes, R02_MsgIdOnAWorkQueueIsForgottenByARestart) {
 }
 
 TEST_F(Recipes, R02_MsgIdIsForgottenAfterItsWindow) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs", R"(,"duplicate_window":100000000)");
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs", R"(,"duplicate_window":100000000)");
   const Headers id{{"Nats-Msg-Id", "a"}};
-  jet.publish("jobs", "a", id);
+  jetstream.publish("jobs", "a", id);
   const auto deadline = steady_clock::now() + 30s;
-  while (jet.publish("jobs", "a", id).duplicate) ASSERT_LT(steady_clock::now(), deadline);
+  while (jetstream.publish("jobs", "a", id).duplicate) ASSERT_LT(steady_clock::now(), deadline);
 
   // A year later, the task's body gone.
   const auto clock = std::make_shared<testing::VirtualClock>();
@@ -120,12 +121,13 @@ TEST_F(Recipes, R02_MsgIdIsForgottenAfterItsWindow) {
 }
 
 TEST_F(Recipes, R03_MsgIdWithOtherContentIsDroppedWithAPositiveAck) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs");
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs");
   const Headers id{{"Nats-Msg-Id", "a"}};
-  jet.publish("jobs", R"({"amount":1})", id);
-  EXPECT_TRUE(jet.publish("jobs", R"({"amount":2})", id).duplicate) << "acknowledged and gone";
-  EXPECT_EQ(jet.messages("JOBS"), 1U);
+  jetstream.publish("jobs", R"({"amount":1})", id);
+  EXPECT_TRUE(jetstream.publish("jobs", R"({"amount":2})", id).duplicate)
+      << "acknowledged and gone";
+  EXPECT_EQ(jetstream.messages("JOBS"), 1U);
 
   add_queue({});
   publish_task("a", R"({"amount":1})").value();
@@ -141,10 +143,10 @@ TEST_F(Recipes, R03_MsgIdWithOtherContentIsDroppedWithAPositiveAck) {
 
 TEST_F(Recipes, R04_ReadExecuteWriteLetsTwoWorkersPass) {
   {
-    const Bare jet = bare();
-    jet.stream("KV_done", "$KV.done.>");
-    const auto first = jet.get("KV_done", "$KV.done.a");
-    const auto second = jet.get("KV_done", "$KV.done.a");
+    const Bare jetstream = bare();
+    jetstream.stream("KV_done", "$KV.done.>");
+    const auto first = jetstream.get("KV_done", "$KV.done.a");
+    const auto second = jetstream.get("KV_done", "$KV.done.a");
     EXPECT_TRUE(!first && !second) << "both read before either wrote, and both execute";
   }
   // Each task is delivered to two workers, who race for it.
@@ -163,7 +165,7 @@ TEST_F(Recipes, R04_ReadExecuteWriteLetsTwoWorkersPass) {
   for (const auto& [id, first] : firsts) {
     const Swap mine = record_of("q", first, State::running, 30s);
     const Swap theirs = record_of("q", seconds.at(id), State::running, 30s);
-    std::optional<Result<Swapped>> answer;
+    std::optional<Result<SwapResult>> answer;
     std::jthread race([&] { answer = std::move(other->swap(std::span(&theirs, 1)).front()); });
     const bool won = swap(mine).value().written;
     race.join();
@@ -172,14 +174,14 @@ TEST_F(Recipes, R04_ReadExecuteWriteLetsTwoWorkersPass) {
 }
 
 TEST_F(Recipes, R04_ARecordThatGoesBeforeItsMessageLetsItRunAgain) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs");
-  jet.stream("KV_done", "$KV.done.>", R"(,"max_age":100000000,"duplicate_window":100000000)");
-  jet.publish("jobs", "a");
-  jet.put("$KV.done.a", "completed");
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs");
+  jetstream.stream("KV_done", "$KV.done.>", R"(,"max_age":100000000,"duplicate_window":100000000)");
+  jetstream.publish("jobs", "a");
+  jetstream.put("$KV.done.a", "completed");
   const auto deadline = steady_clock::now() + 30s;
-  while (jet.get("KV_done", "$KV.done.a")) ASSERT_LT(steady_clock::now(), deadline);
-  EXPECT_EQ(jet.messages("JOBS"), 1U) << "and nothing says that it was done";
+  while (jetstream.get("KV_done", "$KV.done.a")) ASSERT_LT(steady_clock::now(), deadline);
+  EXPECT_EQ(jetstream.messages("JOBS"), 1U) << "and nothing says that it was done";
 
   const auto clock = std::make_shared<testing::VirtualClock>();
   Zone aged = Zone::open(server().url() + "/aged", {.clock = clock}).value();
@@ -210,12 +212,12 @@ TEST_F(Recipes, R04_ARecordThatGoesBeforeItsMessageLetsItRunAgain) {
 }
 
 TEST_F(Recipes, R05_MaxAckPendingOneIsNoLock) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs");
-  jet.consumer("JOBS", "c", R"(,"ack_wait":200000000,"max_ack_pending":1)");
-  jet.publish("jobs", "a");
-  ASSERT_TRUE(jet.pull("JOBS", "c", 5s));
-  EXPECT_TRUE(jet.pull("JOBS", "c", 30s)) << "two hold it at once";
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs");
+  jetstream.consumer("JOBS", "c", R"(,"ack_wait":200000000,"max_ack_pending":1)");
+  jetstream.publish("jobs", "a");
+  ASSERT_TRUE(jetstream.pull("JOBS", "c", 5s));
+  EXPECT_TRUE(jetstream.pull("JOBS", "c", 30s)) << "two hold it at once";
 
   add_queue({.lease = 3s, .max_running = 1});
   for (int i = 0; i < 4; ++i) publish_task("a" + std::to_string(i)).value();
@@ -240,13 +242,13 @@ TEST_F(Recipes, R05_MaxAckPendingOneIsNoLock) {
 }
 
 TEST_F(Recipes, R05_ADelayedNakBlocksWhatIsBehindIt) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs");
-  jet.consumer("JOBS", "c", R"(,"max_ack_pending":1)");
-  jet.publish("jobs", "a");
-  jet.publish("jobs", "b");
-  jet.answer(jet.pull("JOBS", "c", 5s).value(), R"(-NAK {"delay":3600000000000})");
-  EXPECT_FALSE(jet.pull("JOBS", "c", 500ms)) << "b waits for an hour";
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs");
+  jetstream.consumer("JOBS", "c", R"(,"max_ack_pending":1)");
+  jetstream.publish("jobs", "a");
+  jetstream.publish("jobs", "b");
+  jetstream.answer(jetstream.pull("JOBS", "c", 5s).value(), R"(-NAK {"delay":3600000000000})");
+  EXPECT_FALSE(jetstream.pull("JOBS", "c", 500ms)) << "b waits for an hour";
 
   add_queue({.attempts = 2, .backoff = {1h}, .max_running = 1});
   publish_task("a").value();
@@ -262,15 +264,15 @@ TEST_F(Recipes, R05_ADelayedNakBlocksWhatIsBehindIt) {
 }
 
 TEST_F(Recipes, R06_DiscardOldAndMaxAgeLoseWaitingTasks) {
-  const Bare jet = bare();
-  jet.stream("ONE_EACH", "each", R"(,"max_msgs_per_subject":1,"discard":"old")");
-  jet.publish("each", "a");
-  jet.publish("each", "b");
-  EXPECT_EQ(jet.messages("ONE_EACH"), 1U) << "a is gone, and was acknowledged";
-  jet.stream("AGED", "aged", R"(,"max_age":100000000,"duplicate_window":100000000)");
-  jet.publish("aged", "a");
+  const Bare jetstream = bare();
+  jetstream.stream("ONE_EACH", "each", R"(,"max_msgs_per_subject":1,"discard":"old")");
+  jetstream.publish("each", "a");
+  jetstream.publish("each", "b");
+  EXPECT_EQ(jetstream.messages("ONE_EACH"), 1U) << "a is gone, and was acknowledged";
+  jetstream.stream("AGED", "aged", R"(,"max_age":100000000,"duplicate_window":100000000)");
+  jetstream.publish("aged", "a");
   const auto deadline = steady_clock::now() + 30s;
-  while (jet.messages("AGED") > 0) ASSERT_LT(steady_clock::now(), deadline);
+  while (jetstream.messages("AGED") > 0) ASSERT_LT(steady_clock::now(), deadline);
 
   add_queue({});
   for (const char* id : {"a", "b", "c"}) publish_task(id).value();
@@ -296,13 +298,13 @@ TEST_F(Recipes, R06_DiscardOldAndMaxAgeLoseWaitingTasks) {
 }
 
 TEST_F(Recipes, R07_MaxDeliverIsNoDeadLetter) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs", R"(,"retention":"workqueue")");
-  jet.consumer("JOBS", "c", R"(,"max_deliver":3)");
-  jet.publish("jobs", "a");
-  for (int i = 0; i < 3; ++i) jet.answer(jet.pull("JOBS", "c", 5s).value(), "-NAK");
-  EXPECT_FALSE(jet.pull("JOBS", "c", 500ms));
-  EXPECT_EQ(jet.messages("JOBS"), 1U) << "stuck for ever, and nobody was told";
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs", R"(,"retention":"workqueue")");
+  jetstream.consumer("JOBS", "c", R"(,"max_deliver":3)");
+  jetstream.publish("jobs", "a");
+  for (int i = 0; i < 3; ++i) jetstream.answer(jetstream.pull("JOBS", "c", 5s).value(), "-NAK");
+  EXPECT_FALSE(jetstream.pull("JOBS", "c", 500ms));
+  EXPECT_EQ(jetstream.messages("JOBS"), 1U) << "stuck for ever, and nobody was told";
 
   add_queue({.attempts = 3});
   publish_task("a").value();
@@ -317,15 +319,15 @@ TEST_F(Recipes, R07_MaxDeliverIsNoDeadLetter) {
 }
 
 TEST_F(Recipes, R08_ALateAckSettlesASuccessorsTask) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs");
-  jet.consumer("JOBS", "c", R"(,"ack_wait":200000000)");
-  jet.publish("jobs", "a");
-  const auto late = jet.pull("JOBS", "c", 5s).value();
-  ASSERT_TRUE(jet.pull("JOBS", "c", 30s)) << "the next worker's";
-  jet.answer(late);
-  EXPECT_EQ(jet.unanswered("JOBS", "c"), 0U);
-  EXPECT_FALSE(jet.pull("JOBS", "c", 1s)) << "the next worker died, and nothing redelivers";
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs");
+  jetstream.consumer("JOBS", "c", R"(,"ack_wait":200000000)");
+  jetstream.publish("jobs", "a");
+  const auto late = jetstream.pull("JOBS", "c", 5s).value();
+  ASSERT_TRUE(jetstream.pull("JOBS", "c", 30s)) << "the next worker's";
+  jetstream.answer(late);
+  EXPECT_EQ(jetstream.unanswered("JOBS", "c"), 0U);
+  EXPECT_FALSE(jetstream.pull("JOBS", "c", 1s)) << "the next worker died, and nothing redelivers";
 
   const Queue queue{.lease = 300ms};
   add_queue(queue);
@@ -340,16 +342,16 @@ TEST_F(Recipes, R08_ALateAckSettlesASuccessorsTask) {
 }
 
 TEST_F(Recipes, R09_AnAckBecauseSomebodyElseIsInProgressLosesTheTask) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs", R"(,"retention":"workqueue")");
-  jet.stream("KV_state", "$KV.state.>");
-  jet.consumer("JOBS", "c", R"(,"ack_wait":200000000)");
-  jet.publish("jobs", "a");
-  ASSERT_TRUE(jet.pull("JOBS", "c", 5s));
-  jet.put("$KV.state.a", "in progress");  // and then it dies
-  const auto again = jet.pull("JOBS", "c", 30s).value();
-  if (jet.get("KV_state", "$KV.state.a") == "in progress") jet.answer(again);
-  EXPECT_EQ(jet.messages("JOBS"), 0U) << "nobody will do it";
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs", R"(,"retention":"workqueue")");
+  jetstream.stream("KV_state", "$KV.state.>");
+  jetstream.consumer("JOBS", "c", R"(,"ack_wait":200000000)");
+  jetstream.publish("jobs", "a");
+  ASSERT_TRUE(jetstream.pull("JOBS", "c", 5s));
+  jetstream.put("$KV.state.a", "in progress");  // and then it dies
+  const auto again = jetstream.pull("JOBS", "c", 30s).value();
+  if (jetstream.get("KV_state", "$KV.state.a") == "in progress") jetstream.answer(again);
+  EXPECT_EQ(jetstream.messages("JOBS"), 0U) << "nobody will do it";
 
   const Queue queue{.lease = 1s};
   add_queue(queue);
@@ -360,16 +362,17 @@ TEST_F(Recipes, R09_AnAckBecauseSomebodyElseIsInProgressLosesTheTask) {
 }
 
 TEST_F(Recipes, R10_AFailedRecordIsAckedAwayByTheRedelivery) {
-  const Bare jet = bare();
-  jet.stream("JOBS", "jobs", R"(,"retention":"workqueue")");
-  jet.stream("KV_state", "$KV.state.>");
-  jet.consumer("JOBS", "c");
-  jet.publish("jobs", "a");
-  jet.put("$KV.state.a", "failed");
-  jet.answer(jet.pull("JOBS", "c", 5s).value(), "-NAK");
-  const auto again = jet.pull("JOBS", "c", 5s).value();
-  if (jet.get("KV_state", "$KV.state.a")) jet.answer(again);  // "it has a record: seen before"
-  EXPECT_EQ(jet.messages("JOBS"), 0U) << "never retried";
+  const Bare jetstream = bare();
+  jetstream.stream("JOBS", "jobs", R"(,"retention":"workqueue")");
+  jetstream.stream("KV_state", "$KV.state.>");
+  jetstream.consumer("JOBS", "c");
+  jetstream.publish("jobs", "a");
+  jetstream.put("$KV.state.a", "failed");
+  jetstream.answer(jetstream.pull("JOBS", "c", 5s).value(), "-NAK");
+  const auto again = jetstream.pull("JOBS", "c", 5s).value();
+  if (jetstream.get("KV_state", "$KV.state.a"))
+    jetstream.answer(again);  // "it has a record: seen before"
+  EXPECT_EQ(jetstream.messages("JOBS"), 0U) << "never retried";
 
   add_queue({.attempts = 3});
   publish_task("a").value();
@@ -382,11 +385,11 @@ TEST_F(Recipes, R10_AFailedRecordIsAckedAwayByTheRedelivery) {
 }
 
 TEST_F(Recipes, R10_ACatchBlockOverwritesCompletedByFailed) {
-  const Bare jet = bare();
-  jet.stream("KV_state", "$KV.state.>", R"(,"max_msgs_per_subject":1)");
-  jet.put("$KV.state.a", "completed");
-  jet.put("$KV.state.a", "failed");  // the reply to the caller threw
-  EXPECT_EQ(jet.get("KV_state", "$KV.state.a"), "failed");
+  const Bare jetstream = bare();
+  jetstream.stream("KV_state", "$KV.state.>", R"(,"max_msgs_per_subject":1)");
+  jetstream.put("$KV.state.a", "completed");
+  jetstream.put("$KV.state.a", "failed");  // the reply to the caller threw
+  EXPECT_EQ(jetstream.get("KV_state", "$KV.state.a"), "failed");
 
   add_queue({.attempts = 3, .ledger = true});
   LedgerClient ledger = zone().ledger("q").value();
@@ -399,12 +402,12 @@ TEST_F(Recipes, R10_ACatchBlockOverwritesCompletedByFailed) {
 }
 
 TEST_F(Recipes, R11_CompletingWithWhateverRevisionIsCurrentIsNoFence) {
-  const Bare jet = bare();
-  jet.stream("KV_state", "$KV.state.>", R"(,"max_msgs_per_subject":1)");
-  jet.publish("$KV.state.a", "claimed by one", expecting(0));
-  const auto others = jet.publish("$KV.state.a", "claimed by two", expecting(1));
-  jet.publish("$KV.state.a", "completed by one", expecting(others.sequence));
-  EXPECT_EQ(jet.get("KV_state", "$KV.state.a"), "completed by one") << "while two runs";
+  const Bare jetstream = bare();
+  jetstream.stream("KV_state", "$KV.state.>", R"(,"max_msgs_per_subject":1)");
+  jetstream.publish("$KV.state.a", "claimed by one", expecting(0));
+  const auto others = jetstream.publish("$KV.state.a", "claimed by two", expecting(1));
+  jetstream.publish("$KV.state.a", "completed by one", expecting(others.sequence));
+  EXPECT_EQ(jetstream.get("KV_state", "$KV.state.a"), "completed by one") << "while two runs";
 
   add_queue({.ledger = true});
   LedgerClient one = zone().ledger("q", {.name = "one"}).value();
@@ -464,15 +467,15 @@ TEST_F(Recipes, R12_KeysThatTheClientRefusesAtRunTime) {
 }
 
 TEST_F(Recipes, R13_CheckStartThenCreateIsUnprotected) {
-  const Bare jet = bare();
-  jet.stream("KV_state", "$KV.state.>");
+  const Bare jetstream = bare();
+  jetstream.stream("KV_state", "$KV.state.>");
   int started = 0;
   for (int i = 0; i < 2; ++i)
-    if (!jet.get("KV_state", "$KV.state.a")) ++started;  // both check and start
-  EXPECT_EQ(jet.jet().publish({.subject = "$KV.state.a", .headers = expecting(0)}).kind,
-            Published::Kind::stored);
-  EXPECT_EQ(jet.jet().publish({.subject = "$KV.state.a", .headers = expecting(0)}).kind,
-            Published::Kind::refused)
+    if (!jetstream.get("KV_state", "$KV.state.a")) ++started;  // both check and start
+  EXPECT_EQ(jetstream.client().publish({.subject = "$KV.state.a", .headers = expecting(0)}).kind,
+            PublishResult::Kind::stored);
+  EXPECT_EQ(jetstream.client().publish({.subject = "$KV.state.a", .headers = expecting(0)}).kind,
+            PublishResult::Kind::refused)
       << "and nobody looks at that";
   EXPECT_EQ(started, 2);
 
@@ -517,13 +520,13 @@ TEST_F(Recipes, R14_AcknowledgedIsNotFsynced) {
 // `persist_mode: async` acknowledges before anything is written; kill -9 loses it. The server refuses
 // it for streams with atomic batches; Once refuses it for the others.
 TEST_F(Recipes, R14_AStreamThatAcknowledgesBeforeItWritesIsRefused) {
-  const Bare jet = bare();
+  const Bare jetstream = bare();
   for (const std::string stream : {"ONCE_test_WAKE", "KV_once_test_meta", "ONCE_test_COUNT"}) {
     const std::string config =
-        encoding::canonical(*jet.api("STREAM.INFO." + stream).member("config"));
+        encoding::canonical(*jetstream.api("STREAM.INFO." + stream).member("config"));
     const auto make_again = [&](const std::string& with) {
-      jet.api("STREAM.DELETE." + stream);
-      jet.api("STREAM.CREATE." + stream, "{" + with + config.substr(1));
+      jetstream.api("STREAM.DELETE." + stream);
+      jetstream.api("STREAM.CREATE." + stream, "{" + with + config.substr(1));
     };
     make_again(R"("persist_mode":"async",)");
     const auto opened = Zone::open(server().url() + "/test");

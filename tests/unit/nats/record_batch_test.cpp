@@ -25,8 +25,8 @@ std::vector<Append> tasks() {
 // Claims of all of them, by one who is known by a number.
 std::vector<Swap> claims(Store& store, std::uint8_t who) {
   std::vector<Swap> swaps;
-  for (const Appended& task : [&] {
-         std::vector<Appended> all;
+  for (const AppendResult& task : [&] {
+         std::vector<AppendResult> all;
          for (auto& each : store.append(tasks())) all.push_back(each.value());
          return all;
        }()) {

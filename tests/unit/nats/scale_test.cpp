@@ -13,9 +13,9 @@ class NatsScale : public NatsWorld {
     NatsWorld::SetUp();
     if (IsSkipped()) return;
     add("work", 1h);
-    exchange_ = RequestMux::open({.servers = {server().url()}}).value();
-    listener_ = exchange_->listen("$JS.API.>", [this] { ++heard_; }).value();
-    JetStreamClient(*exchange_).call("INFO", "").value();  // the subscription is there
+    mux_ = RequestMux::open({.servers = {server().url()}}).value();
+    listener_ = mux_->listen("$JS.API.>", [this] { ++heard_; }).value();
+    JetStreamClient(*mux_).call("INFO", "").value();  // the subscription is there
   }
 
   std::vector<Sequence> publish_many(std::size_t count) {
@@ -38,10 +38,10 @@ class NatsScale : public NatsWorld {
   // How many questions the call puts to JetStream.
   template <class Call>
   int questions(Call call) {
-    JetStreamClient(*exchange_).call("INFO", "").value();
+    JetStreamClient(*mux_).call("INFO", "").value();
     const int before = heard_;
     call();
-    JetStreamClient(*exchange_).call("INFO", "").value();  // what was asked before is heard before
+    JetStreamClient(*mux_).call("INFO", "").value();  // what was asked before is heard before
     return heard_ - before - 1;
   }
   std::vector<std::string> ids_in_log(std::size_t page) {
@@ -67,7 +67,7 @@ class NatsScale : public NatsWorld {
   }
 
  private:
-  std::unique_ptr<RequestMux> exchange_;
+  std::unique_ptr<RequestMux> mux_;
   std::atomic<int> heard_{0};
   std::unique_ptr<Subscription> listener_;
 };

@@ -17,13 +17,14 @@ class Sweeper : public ZoneWorld {
  protected:
   // By a person, or by one who thinks it is in the way.
   void forget_record(const std::string& id) {
-    const Bare jet = bare();
-    const auto info = jet.api("STREAM.INFO.KV_once_test_ledger",
-                              R"({"subjects_filter":"$KV.once_test_ledger.q.*.k.)" + id + R"("})");
+    const Bare jetstream = bare();
+    const auto info =
+        jetstream.api("STREAM.INFO.KV_once_test_ledger",
+                      R"({"subjects_filter":"$KV.once_test_ledger.q.*.k.)" + id + R"("})");
     const auto& subjects = *info.member("state")->member("subjects");
     ASSERT_THAT(subjects.members(), SizeIs(1));
-    jet.api("STREAM.PURGE.KV_once_test_ledger",
-            R"({"filter":")" + subjects.members().begin()->first + R"("})");
+    jetstream.api("STREAM.PURGE.KV_once_test_ledger",
+                  R"({"filter":")" + subjects.members().begin()->first + R"("})");
   }
 };
 
@@ -103,11 +104,11 @@ TEST_F(Sweeper, AConsumerMadeAgainAtTheEndDeliversNothingAndIsFoundOut) {
   const std::string stream = "ONCE_test_LOG";
   const std::string name = consumer_on(stream);
   remove_consumer(stream);
-  const Bare jet = bare();
-  jet.consumer(stream, name,
-               R"(,"deliver_policy":"new","ack_wait":2000000000,"max_ack_pending":-1)"
-               R"(,"filter_subject":"once.test.log.*.t")");
-  EXPECT_FALSE(jet.pull(stream, name, 300ms)) << "they are behind it";
+  const Bare jetstream = bare();
+  jetstream.consumer(stream, name,
+                     R"(,"deliver_policy":"new","ack_wait":2000000000,"max_ack_pending":-1)"
+                     R"(,"filter_subject":"once.test.log.*.t")");
+  EXPECT_FALSE(jetstream.pull(stream, name, 300ms)) << "they are behind it";
   EXPECT_THAT(run_all(), UnorderedElementsAre("0", "1", "2"));
 }
 

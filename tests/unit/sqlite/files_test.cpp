@@ -28,7 +28,7 @@ class SqliteFiles : public ::testing::Test {
     options.lock_wait = 100ms;
     return store::open_sqlite(options);
   }
-  static void expect_refused(const Result<store::Appended>& answer, const std::string& file) {
+  static void expect_refused(const Result<store::AppendResult>& answer, const std::string& file) {
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().code, Code::store_unusable) << answer.error().message;
     EXPECT_FALSE(answer.error().in_doubt);

@@ -56,7 +56,7 @@ inline Append task(std::string id, std::string body = "{}", std::string topic = 
   return item;
 }
 
-inline Result<store::Appended> append(Store& store, const Append& item) {
+inline Result<store::AppendResult> append(Store& store, const Append& item) {
   return std::move(store.append(std::span(&item, 1)).front());
 }
 

@@ -24,7 +24,7 @@ std::ostream& operator<<(std::ostream& out, const Harm& harm) { return out << ha
 class Verify : public ::testing::TestWithParam<Harm> {
  protected:
   // #1 to #4 completed, #5 dead with an order, #6 scheduled, #7 and #8 under a key, #9 unrouted; `kept`
-  // is a ledger alone.
+  // is a ledger-only queue.
   Verify() {
     zone_.queues().add({.name = "work", .topic = "t"}).value();
     zone_.queues().add({.name = "keyed", .topic = "k", .key = "{order}"}).value();

@@ -30,9 +30,9 @@ struct World {
   std::unique_ptr<Worker> worker(std::size_t concurrency = 1) {
     return Worker::make(store, *scheduler,
                         {.queue = definition,
-                         .handler = [this](const TaskAttempt& assignment) -> Report {
+                         .handler = [this](const TaskAttempt& task_attempt) -> Report {
                            std::lock_guard lock(mutex);
-                           ++runs[assignment.task.id];
+                           ++runs[task_attempt.task.id];
                            return {.outcome = Outcome::completed()};
                          },
                          .concurrency = concurrency,
@@ -185,9 +185,9 @@ TEST(Faults, BesideWhatMayHaveBeenClaimedOnlyTheOtherSlotsAreUsed) {
   std::uint64_t most = 0;
   const auto worker = Worker::make(world.store, *world.scheduler,
                                    {.queue = world.definition,
-                                    .handler = [&](const TaskAttempt& assignment) -> Report {
+                                    .handler = [&](const TaskAttempt& task_attempt) -> Report {
                                       std::lock_guard lock(world.mutex);
-                                      ++world.runs[assignment.task.id];
+                                      ++world.runs[task_attempt.task.id];
                                       auto counts = world.store.inner().counts("q").value();
                                       most = std::max(most, counts.tasks[State::running]);
                                       return {.outcome = Outcome::completed()};

@@ -54,11 +54,11 @@ const Report kCompleted{.outcome = Outcome::completed()};
 
 TEST(RunningSteps, AnswersThatAreLostAreFoundAgain) {
   StepWorld world;
-  auto worker = world.worker([&](const TaskAttempt& assignment) {
+  auto worker = world.worker([&](const TaskAttempt& task_attempt) {
     world.break_swaps(1, Fault::answer_lost);
-    EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
+    EXPECT_EQ(task_attempt.steps->begin("push", {}, false).kind, Steps::BeginResult::Kind::run);
     world.break_swaps(1, Fault::answer_lost);
-    EXPECT_TRUE(assignment.steps->end("push", Body::bytes("done"), false));
+    EXPECT_TRUE(task_attempt.steps->end("push", Body::bytes("done"), false));
     return kCompleted;
   });
   EXPECT_TRUE(worker->run_one().value());
@@ -71,10 +71,10 @@ TEST(RunningSteps, AnswersThatAreLostAreFoundAgain) {
 
 TEST(RunningSteps, WhatAStepDidIsRecordedOnceTheStoreAnswersAgain) {
   StepWorld world;
-  auto worker = world.worker([&](const TaskAttempt& assignment) {
-    EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
+  auto worker = world.worker([&](const TaskAttempt& task_attempt) {
+    EXPECT_EQ(task_attempt.steps->begin("push", {}, false).kind, Steps::BeginResult::Kind::run);
     world.break_swaps(3, Fault::fails);
-    EXPECT_TRUE(assignment.steps->end("push", Body::bytes("done"), false));
+    EXPECT_TRUE(task_attempt.steps->end("push", Body::bytes("done"), false));
     return kCompleted;
   });
   EXPECT_TRUE(worker->run_one().value());
@@ -83,15 +83,15 @@ TEST(RunningSteps, WhatAStepDidIsRecordedOnceTheStoreAnswersAgain) {
 
 TEST(RunningSteps, AStepIsRefusedWhenTheStoreIsAwayPastTheLease) {
   StepWorld world({.name = "q", .topic = "t", .lease = 300ms});
-  auto worker = world.worker([&](const TaskAttempt& assignment) -> Report {
+  auto worker = world.worker([&](const TaskAttempt& task_attempt) -> Report {
     world.break_swaps(1000, Fault::fails);
-    const Steps::Begun begun = assignment.steps->begin("push", {}, false);
-    EXPECT_EQ(begun.kind, Steps::Begun::Kind::refused);
+    const Steps::BeginResult begun = task_attempt.steps->begin("push", {}, false);
+    EXPECT_EQ(begun.kind, Steps::BeginResult::Kind::refused);
     EXPECT_EQ(begun.error->code, Code::store_unavailable);
     world.store.set_plan({});
-    EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run)
+    EXPECT_EQ(task_attempt.steps->begin("push", {}, false).kind, Steps::BeginResult::Kind::run)
         << "nothing was run: the name is free";
-    EXPECT_TRUE(assignment.steps->fail("push", "no network"));
+    EXPECT_TRUE(task_attempt.steps->fail("push", "no network"));
     return {.outcome = Outcome::failed("later")};
   });
   EXPECT_TRUE(worker->run_one().value());
@@ -100,11 +100,11 @@ TEST(RunningSteps, AStepIsRefusedWhenTheStoreIsAwayPastTheLease) {
 
 TEST(RunningSteps, AfterAStepThatCouldNotBeRecordedNothingElseIsBegunOrBelieved) {
   StepWorld world;
-  auto worker = world.worker([&](const TaskAttempt& assignment) {
-    EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
+  auto worker = world.worker([&](const TaskAttempt& task_attempt) {
+    EXPECT_EQ(task_attempt.steps->begin("push", {}, false).kind, Steps::BeginResult::Kind::run);
     world.store.remove_queue("q").value();  // not retryable: there is nothing to write to
-    EXPECT_FALSE(assignment.steps->end("push", {}, false));
-    EXPECT_EQ(assignment.steps->begin("deploy", {}, false).kind, Steps::Begun::Kind::over);
+    EXPECT_FALSE(task_attempt.steps->end("push", {}, false));
+    EXPECT_EQ(task_attempt.steps->begin("deploy", {}, false).kind, Steps::BeginResult::Kind::over);
     world.store.add_queue(world.definition).value();
     return kCompleted;
   });
@@ -116,11 +116,11 @@ TEST(RunningSteps, AfterAStepThatCouldNotBeRecordedNothingElseIsBegunOrBelieved)
 TEST(RunningSteps, AnInterruptIsHeardBetweenSteps) {
   StepWorld world;
   std::unique_ptr<Worker> worker;
-  worker = world.worker([&](const TaskAttempt& assignment) -> Report {
-    EXPECT_EQ(assignment.steps->begin("push", {}, false).kind, Steps::Begun::Kind::run);
+  worker = world.worker([&](const TaskAttempt& task_attempt) -> Report {
+    EXPECT_EQ(task_attempt.steps->begin("push", {}, false).kind, Steps::BeginResult::Kind::run);
     worker->interrupt();
-    EXPECT_TRUE(assignment.stop.stop_requested());
-    EXPECT_TRUE(assignment.steps->end("push", {}, false)) << "what it did is recorded";
+    EXPECT_TRUE(task_attempt.stop.stop_requested());
+    EXPECT_TRUE(task_attempt.steps->end("push", {}, false)) << "what it did is recorded";
     return {.outcome = Outcome::failed("stopped")};
   });
   EXPECT_TRUE(worker->run_one().value());

@@ -95,26 +95,27 @@ std::uint64_t plainly_stored(std::string_view answer) {
   return read.ptr == last && read.ec == std::errc{} ? sequence : 0;
 }
 
-Published published_from(const ApiResponse& response) {
+PublishResult published_from(const ApiResponse& response) {
   if (response.error == kWrongLastSequence) {
     const std::size_t digits = response.text.find_last_not_of("0123456789");
-    return {.kind = Published::Kind::refused,
+    return {.kind = PublishResult::Kind::refused,
             .sequence = std::strtoull(response.text.c_str() + digits + 1, nullptr, 10)};
   }
   if (one_of(kUndecided, response.error))
     return {.text = response.text, .in_flight = response.error == kInFlight};
   if (response.error != 0)
-    return {.kind = Published::Kind::failed, .text = response.text, .error = not_stored(response)};
+    return {
+        .kind = PublishResult::Kind::failed, .text = response.text, .error = not_stored(response)};
   const std::uint64_t sequence = number_of(response.json, "seq").value_or(0);
   if (sequence == 0) return {.text = "the NATS server acknowledged without a sequence"};
-  return {.kind = Published::Kind::stored,
+  return {.kind = PublishResult::Kind::stored,
           .sequence = sequence,
           .value = text_of(response.json, "val")};
 }
 
-Error failure_of(const Published& published) {
+Error failure_of(const PublishResult& published) {
   if (published.error) return *published.error;
-  if (published.kind == Published::Kind::unknown)
+  if (published.kind == PublishResult::Kind::unknown)
     return {.code = Code::outcome_unknown,
             .message = "it is not known whether the NATS server stored it (" + published.text +
                        "); the same call again finds out",

@@ -32,7 +32,7 @@ std::vector<Difference> differences(const encoding::Json& wanted, const encoding
 // The first of them.
 std::optional<Difference> difference(const encoding::Json& wanted, const encoding::Json* echoed);
 
-struct Published {
+struct PublishResult {
   enum class Kind {
     stored,   // at `sequence`
     refused,  // the expected sequence was another: `sequence`
@@ -49,9 +49,9 @@ struct Published {
 };
 
 // The error for what became of a publish that was neither stored nor refused.
-Error failure_of(const Published& published);
+Error failure_of(const PublishResult& published);
 // What became of a publish that was answered so.
-Published published_from(const ApiResponse& response);
+PublishResult published_from(const ApiResponse& response);
 // The sequence of {"stream":"NAME","seq":N}, which is what is answered almost always. Zero if the answer is
 // something else.
 std::uint64_t plainly_stored(std::string_view answer);

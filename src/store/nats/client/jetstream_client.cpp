@@ -39,8 +39,8 @@ Error unavailable(const std::string& what) {
           .retryable = true};
 }
 
-Published too_large(std::size_t size, std::size_t most) {
-  return {.kind = Published::Kind::failed,
+PublishResult too_large(std::size_t size, std::size_t most) {
+  return {.kind = PublishResult::Kind::failed,
           .text = "it has " + std::to_string(size) +
                   " bytes with its headers; this NATS server takes at most " +
                   std::to_string(most) + " (max_payload)",
@@ -48,14 +48,14 @@ Published too_large(std::size_t size, std::size_t most) {
 }
 
 // nullopt if there is no such message.
-Result<std::optional<StreamMessage>> kept_of(const Result<ApiResponse>& response) {
+Result<std::optional<StreamMessage>> stream_message_of(const Result<ApiResponse>& response) {
   if (!response) return response.error();
   if (response->error == kNoMessage) return std::optional<StreamMessage>{};
   if (response->error != 0) return refused("reading a message", *response);
   const Json* message = response->json.member("message");
-  auto kept = message ? kept_from(*message) : std::nullopt;
-  if (!kept) return unavailable("gave half an answer");
-  return kept;
+  auto stream_message = message ? stream_message_from(*message) : std::nullopt;
+  if (!stream_message) return unavailable("gave half an answer");
+  return stream_message;
 }
 
 Outgoing api(const std::string& name, std::string body) {
@@ -102,15 +102,15 @@ Result<JetStreamClient::Response> JetStreamClient::response_of(RequestMux::Answe
   return response;
 }
 
-Published JetStreamClient::published_from(RequestMux::Answer answer) const {
+PublishResult JetStreamClient::published_from(RequestMux::Answer answer) const {
   if (answer.kind == RequestMux::Answer::Kind::answered && !answer.messages.empty())
     if (const std::uint64_t stored = plainly_stored(answer.messages.front().data()); stored != 0)
-      return {.kind = Published::Kind::stored, .sequence = stored};
+      return {.kind = PublishResult::Kind::stored, .sequence = stored};
   const bool unsent = answer.kind == RequestMux::Answer::Kind::unsent;
   const bool denied = !answer.denied.empty();
   auto response = response_of(std::move(answer));
   if (unsent)
-    return {.kind = Published::Kind::failed,
+    return {.kind = PublishResult::Kind::failed,
             .text = "the NATS server cannot be reached",
             .error = denied ? std::optional(response.error()) : mux_.barred()};
   if (!response) return {.text = response.error().message};
@@ -118,7 +118,7 @@ Published JetStreamClient::published_from(RequestMux::Answer answer) const {
 }
 
 void JetStreamClient::outlast_others(std::span<const Outgoing> messages,
-                                     std::vector<Published>& published) const {
+                                     std::vector<PublishResult>& published) const {
   const auto deadline = std::chrono::steady_clock::now() + patience_;
   while (true) {
     std::vector<Outgoing> again;
@@ -210,7 +210,8 @@ Result<JetStreamClient::Response> JetStreamClient::make_consumer(const std::stri
 
 Result<std::optional<StreamMessage>> JetStreamClient::get(const std::string& stream,
                                                           std::uint64_t sequence) const {
-  return kept_of(call("STREAM.MSG.GET." + stream, "{\"seq\":" + std::to_string(sequence) + "}"));
+  return stream_message_of(
+      call("STREAM.MSG.GET." + stream, "{\"seq\":" + std::to_string(sequence) + "}"));
 }
 
 std::vector<Result<std::optional<StreamMessage>>> JetStreamClient::get(
@@ -222,7 +223,7 @@ std::vector<Result<std::optional<StreamMessage>>> JetStreamClient::get(
         api("STREAM.MSG.GET." + stream, "{\"seq\":" + std::to_string(sequence) + "}"));
   std::vector<Result<std::optional<StreamMessage>>> found;
   found.reserve(sequences.size());
-  for (Result<Response>& response : call(questions)) found.push_back(kept_of(response));
+  for (Result<Response>& response : call(questions)) found.push_back(stream_message_of(response));
   return found;
 }
 
@@ -246,9 +247,9 @@ Result<bool> JetStreamClient::leader_page(const std::string& stream, const std::
   std::size_t found = 0;
   while (found < limit) {
     if (from > last) return false;
-    auto next = kept_of(call("STREAM.MSG.GET." + stream,
-                             "{\"seq\":" + std::to_string(std::max<std::uint64_t>(from, 1)) +
-                                 ",\"next_by_subj\":" + json_string(filter) + "}"));
+    auto next = stream_message_of(call(
+        "STREAM.MSG.GET." + stream, "{\"seq\":" + std::to_string(std::max<std::uint64_t>(from, 1)) +
+                                        ",\"next_by_subj\":" + json_string(filter) + "}"));
     if (!next) return next.error();
     if (!*next) return false;
     std::vector<std::uint64_t> following;
@@ -258,10 +259,10 @@ Result<bool> JetStreamClient::leader_page(const std::string& stream, const std::
     from = (*next)->sequence + following.size() + 1;
     into.push_back(std::move(**next));
     ++found;
-    for (auto& kept : get(stream, following)) {
-      if (!kept) return kept.error();
-      if (!*kept || !core::matches(filter, (*kept)->subject)) continue;
-      into.push_back(std::move(**kept));
+    for (auto& stream_message : get(stream, following)) {
+      if (!stream_message) return stream_message.error();
+      if (!*stream_message || !core::matches(filter, (*stream_message)->subject)) continue;
+      into.push_back(std::move(**stream_message));
       ++found;
     }
   }
@@ -280,17 +281,17 @@ std::vector<Result<std::optional<StreamMessage>>> JetStreamClient::last(
   for (const std::string& subject : subjects) questions.push_back(last_question(stream, subject));
   std::vector<Result<std::optional<StreamMessage>>> found;
   found.reserve(subjects.size());
-  for (Result<Response>& response : call(questions)) found.push_back(kept_of(response));
+  for (Result<Response>& response : call(questions)) found.push_back(stream_message_of(response));
   return found;
 }
 
-RequestMux::Asked JetStreamClient::ask_directly(const std::string& stream,
-                                                std::string question) const {
+RequestMux::PendingQuestion JetStreamClient::ask_directly(const std::string& stream,
+                                                          std::string question) const {
   return mux_.begin_many(api("DIRECT.GET." + stream, std::move(question)), patience_);
 }
 
 // Returns how many messages are left after the page.
-Result<std::uint64_t> JetStreamClient::read_directly(RequestMux::Asked asked,
+Result<std::uint64_t> JetStreamClient::read_directly(RequestMux::PendingQuestion asked,
                                                      std::vector<StreamMessage>& into) const {
   RequestMux::Answer answer = mux_.end_many(std::move(asked));
   if (!answer.denied.empty()) return not_permitted(answer.denied);
@@ -300,11 +301,11 @@ Result<std::uint64_t> JetStreamClient::read_directly(RequestMux::Asked asked,
     return unavailable("refused to read a page (" + std::to_string(answer.status) + ")");
   std::uint64_t more = 0;
   for (const Message& message : answer.messages) {
-    auto kept = nats::read_directly(message);
-    if (!kept) return unavailable("gave half an answer");
-    const auto* pending = kept->header("Nats-Num-Pending");
+    auto stream_message = nats::read_directly(message);
+    if (!stream_message) return unavailable("gave half an answer");
+    const auto* pending = stream_message->header("Nats-Num-Pending");
     more = pending ? std::strtoull(pending->c_str(), nullptr, 10) : 0;
-    into.push_back(std::move(*kept));
+    into.push_back(std::move(*stream_message));
   }
   return more;
 }
@@ -313,9 +314,9 @@ Result<bool> JetStreamClient::page(const std::string& stream, const std::string&
                                    std::uint64_t from, std::size_t limit,
                                    std::vector<StreamMessage>& into) const {
   if (limit == 1) {
-    auto next = kept_of(call("STREAM.MSG.GET." + stream,
-                             "{\"seq\":" + std::to_string(std::max<std::uint64_t>(from, 1)) +
-                                 ",\"next_by_subj\":" + json_string(filter) + "}"));
+    auto next = stream_message_of(call(
+        "STREAM.MSG.GET." + stream, "{\"seq\":" + std::to_string(std::max<std::uint64_t>(from, 1)) +
+                                        ",\"next_by_subj\":" + json_string(filter) + "}"));
     if (!next) return next.error();
     if (*next) into.push_back(std::move(**next));
     return next->has_value();
@@ -323,12 +324,14 @@ Result<bool> JetStreamClient::page(const std::string& stream, const std::string&
   return end_page(begin_page(stream, filter, from, limit), into);
 }
 
-RequestMux::Asked JetStreamClient::begin_page(const std::string& stream, const std::string& filter,
-                                              std::uint64_t from, std::size_t limit) const {
+RequestMux::PendingQuestion JetStreamClient::begin_page(const std::string& stream,
+                                                        const std::string& filter,
+                                                        std::uint64_t from,
+                                                        std::size_t limit) const {
   return ask_directly(stream, page_question(filter, from, limit));
 }
 
-Result<bool> JetStreamClient::end_page(RequestMux::Asked asked,
+Result<bool> JetStreamClient::end_page(RequestMux::PendingQuestion asked,
                                        std::vector<StreamMessage>& into) const {
   const auto more = read_directly(std::move(asked), into);
   if (!more) return more.error();
@@ -343,7 +346,7 @@ Result<void> JetStreamClient::each(const std::string& stream, const std::string&
     const std::uint64_t most = std::min<std::uint64_t>(up_to - from, kLargePage - 1) + 1;
     return begin_page(stream, filter, from, most);
   };
-  std::optional<RequestMux::Asked> asked = begin();
+  std::optional<RequestMux::PendingQuestion> asked = begin();
   while (asked) {
     std::vector<StreamMessage> found;
     const auto more = end_page(std::move(*asked), found);
@@ -371,11 +374,11 @@ Result<std::map<std::string, StreamMessage>> JetStreamClient::last_of_each(
     const std::string& stream, std::span<const std::string> subjects) const {
   std::map<std::string, StreamMessage> found;
   if (subjects.size() <= kFewRequests) {
-    for (auto& kept : last(stream, subjects)) {
-      if (!kept) return kept.error();
-      if (!*kept) continue;
-      std::string subject = (*kept)->subject;
-      found.insert_or_assign(std::move(subject), std::move(**kept));
+    for (auto& stream_message : last(stream, subjects)) {
+      if (!stream_message) return stream_message.error();
+      if (!*stream_message) continue;
+      std::string subject = (*stream_message)->subject;
+      found.insert_or_assign(std::move(subject), std::move(**stream_message));
     }
     return found;
   }
@@ -398,16 +401,17 @@ Result<std::map<std::string, StreamMessage>> JetStreamClient::last_of_each(
 Result<std::vector<StreamMessage>> JetStreamClient::all(const std::string& stream,
                                                         const std::string& filter) const {
   std::vector<StreamMessage> found;
-  const auto read = each(stream, filter, 1, kToTheEnd, [&](StreamMessage kept) -> Result<void> {
-    found.push_back(std::move(kept));
-    return {};
-  });
+  const auto read =
+      each(stream, filter, 1, kToTheEnd, [&](StreamMessage stream_message) -> Result<void> {
+        found.push_back(std::move(stream_message));
+        return {};
+      });
   if (!read) return read.error();
   return found;
 }
 
-std::vector<Published> JetStreamClient::publish(std::span<const Outgoing> messages) const {
-  std::vector<Published> published;
+std::vector<PublishResult> JetStreamClient::publish(std::span<const Outgoing> messages) const {
+  std::vector<PublishResult> published;
   published.reserve(messages.size());
   for (RequestMux::Answer& answer : ask(messages)) {
     const std::size_t size = size_of(messages[published.size()]);
@@ -420,7 +424,7 @@ std::vector<Published> JetStreamClient::publish(std::span<const Outgoing> messag
   return published;
 }
 
-Published JetStreamClient::publish_together(std::vector<Outgoing> messages) const {
+PublishResult JetStreamClient::publish_together(std::vector<Outgoing> messages) const {
   return std::move(publish_together(std::move(messages), {}, {}).published.front());
 }
 
@@ -441,7 +445,7 @@ JetStreamClient::Burst JetStreamClient::publish_together(
   Burst burst;
   for (RequestMux::Answer& answer : mux_.ask(messages, questions, patience_))
     if (burst.last.size() < subjects.size())
-      burst.last.push_back(kept_of(response_of(std::move(answer))));
+      burst.last.push_back(stream_message_of(response_of(std::move(answer))));
     else
       burst.published.push_back(published_from(std::move(answer)));
   return burst;
@@ -457,14 +461,14 @@ JetStreamClient::Burst JetStreamClient::publish(std::span<const Outgoing> messag
   Burst burst;
   for (RequestMux::Answer& answer : ask(questions))
     if (burst.last.size() < subjects.size())
-      burst.last.push_back(kept_of(response_of(std::move(answer))));
+      burst.last.push_back(stream_message_of(response_of(std::move(answer))));
     else
       burst.published.push_back(published_from(std::move(answer)));
   outlast_others(messages, burst.published);
   return burst;
 }
 
-Published JetStreamClient::publish(const Outgoing& message) const {
+PublishResult JetStreamClient::publish(const Outgoing& message) const {
   return std::move(publish(std::span(&message, 1)).front());
 }
 

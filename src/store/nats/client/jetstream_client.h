@@ -57,9 +57,9 @@ class JetStreamClient {
                     std::size_t limit, std::vector<StreamMessage>& into) const;
   // The same in two steps, never from the leader. Requests that the caller sends between the two
   // steps share the round trip.
-  RequestMux::Asked begin_page(const std::string& stream, const std::string& filter,
-                               std::uint64_t from, std::size_t limit) const;
-  Result<bool> end_page(RequestMux::Asked asked, std::vector<StreamMessage>& into) const;
+  RequestMux::PendingQuestion begin_page(const std::string& stream, const std::string& filter,
+                                         std::uint64_t from, std::size_t limit) const;
+  Result<bool> end_page(RequestMux::PendingQuestion asked, std::vector<StreamMessage>& into) const;
   // Calls `seen` for each message up to `up_to`, in order. The next page is requested meanwhile.
   static constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
   Result<void> each(const std::string& stream, const std::string& filter, std::uint64_t from,
@@ -76,16 +76,16 @@ class JetStreamClient {
   Result<std::vector<StreamMessage>> all(const std::string& stream,
                                          const std::string& filter) const;
 
-  std::vector<Published> publish(std::span<const Outgoing> messages) const;
-  Published publish(const Outgoing& message) const;
+  std::vector<PublishResult> publish(std::span<const Outgoing> messages) const;
+  PublishResult publish(const Outgoing& message) const;
   // Stores all messages in one stream or none, with one answer. The answer's sequence is that of the last
   // message. At most kMostInBatch.
   static constexpr std::size_t kMostInBatch = 500;
   static constexpr std::size_t kBatchHeaders = 256;  // bytes that each of them has more, at most
-  Published publish_together(std::vector<Outgoing> messages) const;
+  PublishResult publish_together(std::vector<Outgoing> messages) const;
   // Publishes, and reads the last message on these subjects of a stream, in one burst.
   struct Burst {
-    std::vector<Published> published{};
+    std::vector<PublishResult> published{};
     std::vector<Result<std::optional<StreamMessage>>> last{};
   };
   Burst publish(std::span<const Outgoing> messages, const std::string& stream,
@@ -106,15 +106,16 @@ class JetStreamClient {
 
  private:
   Result<Response> response_of(RequestMux::Answer answer) const;
-  Published published_from(RequestMux::Answer answer) const;
+  PublishResult published_from(RequestMux::Answer answer) const;
   std::vector<RequestMux::Answer> ask(std::span<const Outgoing> questions) const {
     return mux_.ask(questions, patience_, use_);
   }
   // Sends a message again if the server refused it because another write on its subject was in
   // progress.
-  void outlast_others(std::span<const Outgoing> messages, std::vector<Published>& published) const;
-  RequestMux::Asked ask_directly(const std::string& stream, std::string question) const;
-  Result<std::uint64_t> read_directly(RequestMux::Asked asked,
+  void outlast_others(std::span<const Outgoing> messages,
+                      std::vector<PublishResult>& published) const;
+  RequestMux::PendingQuestion ask_directly(const std::string& stream, std::string question) const;
+  Result<std::uint64_t> read_directly(RequestMux::PendingQuestion asked,
                                       std::vector<StreamMessage>& into) const;
 
   RequestMux& mux_;

@@ -92,7 +92,7 @@ void RequestMux::note_may_send() {
   changed_.notify_all();
 }
 
-void RequestMux::guard(std::function<void()> look) {
+void RequestMux::set_connection_check(std::function<void()> look) {
   const std::lock_guard lock(mutex_);
   look_ = std::move(look);
   if (!look_) admitted_ = connections_;
@@ -260,36 +260,36 @@ std::vector<RequestMux::Answer> RequestMux::end(Burst& burst) {
   return std::move(burst.answers);
 }
 
-struct RequestMux::Asked::Question {
+struct RequestMux::PendingQuestion::Question {
   Outgoing question{};
   Duration wait{};
   steady_clock::time_point deadline{};
   Burst burst{};
 };
 
-RequestMux::Asked::Asked(RequestMux& exchange, Outgoing question, Duration wait)
-    : exchange_(exchange),
+RequestMux::PendingQuestion::PendingQuestion(RequestMux& mux, Outgoing question, Duration wait)
+    : mux_(mux),
       question_(new Question{
           .question = std::move(question), .wait = wait, .deadline = steady_clock::now() + wait}) {
   Burst& burst = question_->burst;
   burst.questions = std::span(&question_->question, 1);
   burst.many = true;
-  exchange_.begin(burst);
-  exchange_.send_all(burst, question_->deadline, Use::ordinary);
+  mux_.begin(burst);
+  mux_.send_all(burst, question_->deadline, Use::ordinary);
 }
 
-RequestMux::Asked::Asked(Asked&&) noexcept = default;
+RequestMux::PendingQuestion::PendingQuestion(PendingQuestion&&) noexcept = default;
 
-RequestMux::Asked::~Asked() {
-  if (question_) exchange_.end(question_->burst);
+RequestMux::PendingQuestion::~PendingQuestion() {
+  if (question_) mux_.end(question_->burst);
 }
 
-RequestMux::Asked RequestMux::begin_many(Outgoing question, Duration wait) {
+RequestMux::PendingQuestion RequestMux::begin_many(Outgoing question, Duration wait) {
   wait_for_connection(steady_clock::now() + std::min(wait, kReconnectWait));
   return {*this, std::move(question), wait};
 }
 
-RequestMux::Answer RequestMux::end_many(Asked asked) {
+RequestMux::Answer RequestMux::end_many(PendingQuestion asked) {
   Burst& burst = asked.question_->burst;
   auto deadline = asked.question_->deadline;
   // On a slow line, the deadline moves on as long as messages arrive.

@@ -56,10 +56,10 @@ class RequestMux {
                           Duration wait, Use use = Use::ordinary);
   // Asks a question that gets many answers and then a status message, in two steps. begin_many()
   // sends it and does not wait. So a question that the caller asks in between shares the round
-  // trip. `Asked` must not outlive this object.
-  class Asked;
-  Asked begin_many(Outgoing question, Duration wait);
-  Answer end_many(Asked asked);
+  // trip. `PendingQuestion` must not outlive this object.
+  class PendingQuestion;
+  PendingQuestion begin_many(Outgoing question, Duration wait);
+  Answer end_many(PendingQuestion asked);
 
   const std::string& where() const { return connection_->where(); }  // the servers that are tried
 
@@ -76,10 +76,10 @@ class RequestMux {
   // A name that no other RequestMux has.
   std::string name() const { return inbox_.substr(inbox_.rfind('.') + 1); }
 
-  // Sets the guard of new connections, the Watch. This object calls `look` when a connection is
-  // back or when something is missing. The guard then checks the zone and calls admit(). Until then
-  // only Use::examining sends over a new connection. Without a guard, every connection is admitted.
-  void guard(std::function<void()> look);
+  // Sets the check of new connections. This object calls `look` when a connection is back or when
+  // something is missing. The Watch then checks the zone and calls admit(). Until then only
+  // Use::examining sends over a new connection. Without a check, every connection is admitted.
+  void set_connection_check(std::function<void()> look);
   std::uint64_t connection();  // the number of the current connection; zero if there is none
   // Admits the connection of that number. With an error, the server does not hold our zone any
   // more. Then nothing is sent, and barred() returns the error.
@@ -90,8 +90,8 @@ class RequestMux {
  private:
   RequestMux() = default;
 
-  // Questions that are sent together. The burst is on the stack of the asking thread, or in Asked.
-  // mutex_ guards `answers`, `ended`, `done` and `enough`.
+  // Questions that are sent together. The burst is on the stack of the asking thread, or in
+  // PendingQuestion. mutex_ guards `answers`, `ended`, `done` and `enough`.
   struct Burst {
     std::span<const Outgoing> questions{};
     std::vector<Answer> answers{};
@@ -150,18 +150,18 @@ class RequestMux {
   std::optional<Error> barred_;
 };
 
-class RequestMux::Asked {
+class RequestMux::PendingQuestion {
  public:
-  ~Asked();
-  Asked(Asked&&) noexcept;
-  Asked& operator=(Asked&&) = delete;
+  ~PendingQuestion();
+  PendingQuestion(PendingQuestion&&) noexcept;
+  PendingQuestion& operator=(PendingQuestion&&) = delete;
 
  private:
   friend class RequestMux;
-  Asked(RequestMux& exchange, Outgoing question, Duration wait);
+  PendingQuestion(RequestMux& mux, Outgoing question, Duration wait);
 
   struct Question;
-  RequestMux& exchange_;
+  RequestMux& mux_;
   std::unique_ptr<Question> question_;
 };
 

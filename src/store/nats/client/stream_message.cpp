@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view value) {
   return value;
 }
 
-void read_headers(std::string_view block, StreamMessage& kept) {
+void read_headers(std::string_view block, StreamMessage& stream_message) {
   while (true) {
     const std::size_t end = block.find("\r\n");
     if (end == std::string_view::npos || end == 0) return;
@@ -28,7 +28,7 @@ void read_headers(std::string_view block, StreamMessage& kept) {
     block.remove_prefix(end + 2);
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
-    kept.headers.emplace(line.substr(0, colon), trimmed(line.substr(colon + 1)));
+    stream_message.headers.emplace(line.substr(0, colon), trimmed(line.substr(colon + 1)));
   }
 }
 
@@ -65,43 +65,43 @@ std::optional<Time> time_from(std::string_view text) {
   return Time{since};
 }
 
-StreamMessage kept_from(const Message& message) {
-  StreamMessage kept{.subject = std::string(message.subject()),
-                     .data = std::string(message.data())};
+StreamMessage stream_message_from(const Message& message) {
+  StreamMessage stream_message{.subject = std::string(message.subject()),
+                               .data = std::string(message.data())};
   const char** names = nullptr;
   int count = 0;
   if (message.header_names(&names, &count))
     for (int i = 0; i < count; ++i)
       if (const auto value = message.header(names[i]))
-        kept.headers.emplace(names[i], trimmed(*value));
+        stream_message.headers.emplace(names[i], trimmed(*value));
   free(static_cast<void*>(names));
-  return kept;
+  return stream_message;
 }
 
-std::optional<StreamMessage> kept_from(const Json& message) {
-  StreamMessage kept{.subject = text_of(message, "subject"),
-                     .sequence = number_of(message, "seq").value_or(0)};
+std::optional<StreamMessage> stream_message_from(const Json& message) {
+  StreamMessage stream_message{.subject = text_of(message, "subject"),
+                               .sequence = number_of(message, "seq").value_or(0)};
   const auto time = time_from(text_of(message, "time"));
   const auto headers = encoding::from_base64(text_of(message, "hdrs"));
   auto data = encoding::from_base64(text_of(message, "data"));
-  if (!time || !headers || !data || kept.sequence == 0) return std::nullopt;
-  kept.time = *time;
-  kept.data = std::move(*data);
-  read_headers(*headers, kept);
-  return kept;
+  if (!time || !headers || !data || stream_message.sequence == 0) return std::nullopt;
+  stream_message.time = *time;
+  stream_message.data = std::move(*data);
+  read_headers(*headers, stream_message);
+  return stream_message;
 }
 
 std::optional<StreamMessage> read_directly(const Message& message) {
-  StreamMessage kept = kept_from(message);
-  const auto* subject = kept.header("Nats-Subject");
-  const auto* sequence = kept.header("Nats-Sequence");
-  const auto* time = kept.header("Nats-Time-Stamp");
+  StreamMessage stream_message = stream_message_from(message);
+  const auto* subject = stream_message.header("Nats-Subject");
+  const auto* sequence = stream_message.header("Nats-Sequence");
+  const auto* time = stream_message.header("Nats-Time-Stamp");
   const auto stamp = time ? time_from(*time) : std::nullopt;
   if (!subject || !sequence || !stamp) return std::nullopt;
-  kept.subject = *subject;
-  kept.sequence = std::strtoull(sequence->c_str(), nullptr, 10);
-  kept.time = *stamp;
-  return kept;
+  stream_message.subject = *subject;
+  stream_message.sequence = std::strtoull(sequence->c_str(), nullptr, 10);
+  stream_message.time = *stamp;
+  return stream_message;
 }
 
 }  // namespace once::store::nats

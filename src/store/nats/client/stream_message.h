@@ -30,14 +30,14 @@ struct StreamMessage {
 };
 
 // A message as it was delivered: without sequence and time, which its reply subject tells.
-StreamMessage kept_from(const Message& message);
+StreamMessage stream_message_from(const Message& message);
 
 // "2026-01-02T03:04:05.678901234Z"
 std::optional<Time> time_from(std::string_view text);
 
 // A message as STREAM.MSG.GET answers with it, and as a direct read brings it. nullopt if something is
 // missing in it.
-std::optional<StreamMessage> kept_from(const encoding::Json& message);
+std::optional<StreamMessage> stream_message_from(const encoding::Json& message);
 std::optional<StreamMessage> read_directly(const Message& message);
 
 // A member of an answer. nullopt or empty if there is none of that kind.

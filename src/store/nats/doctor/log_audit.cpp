@@ -11,7 +11,7 @@ constexpr std::size_t kStraysPage = 500;
 
 Result<Log::Inventory> LogAudit::inventory(Sequence after, std::size_t limit) const {
   Log::Inventory page;
-  const auto info = zone_.jet.stream_info(zone_.subjects.log_stream());
+  const auto info = zone_.client.stream_info(zone_.subjects.log_stream());
   if (!info) return info.error();
   if (const encoding::Json* state = *info ? (*info)->member("state") : nullptr)
     page.last = {number_of(*state, "last_seq").value_or(0)};
@@ -41,14 +41,15 @@ Result<Ledger::Strays> LogAudit::strays(std::string_view name, const std::string
   std::uint64_t from = 0;
   std::from_chars(after.data(), after.data() + after.size(), from);
   std::vector<StreamMessage> records;
-  const auto more = zone_.jet.page(zone_.subjects.ledger_stream(), zone_.subjects.records(*queue),
-                                   from + 1, kStraysPage, records);
+  const auto more =
+      zone_.client.page(zone_.subjects.ledger_stream(), zone_.subjects.records(*queue), from + 1,
+                        kStraysPage, records);
   if (!more) return more.error();
   std::vector<Address> found;
   std::vector<std::uint64_t> sequences;
-  for (const StreamMessage& kept : records) {
-    const RecordPlace place = place_of(kept);
-    const auto stored = stored_from(kept, zone_.clock);
+  for (const StreamMessage& message : records) {
+    const RecordPlace place = place_of(message);
+    const auto stored = stored_from(message, zone_.clock);
     if (!stored || place.kind == 'l') continue;
     const Sequence sequence = place.kind == 'e' ? place.sequence : stored->record.sequence;
     if (!sequence) continue;
@@ -58,7 +59,7 @@ Result<Ledger::Strays> LogAudit::strays(std::string_view name, const std::string
                      .sequence = sequence});
     sequences.push_back(sequence.value);
   }
-  const auto tasks = zone_.jet.get(zone_.subjects.log_stream(), sequences);
+  const auto tasks = zone_.client.get(zone_.subjects.log_stream(), sequences);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!tasks[i]) return tasks[i].error();
     if (*tasks[i]) continue;

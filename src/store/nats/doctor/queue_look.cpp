@@ -16,13 +16,13 @@ constexpr std::uint64_t kReadable = 4'000;
 Result<void> QueueLook::at_stream() {
   if (!queue_.foreign()) return {};
   const std::string& stream = queue_.definition.stream;
-  auto info = look_.jet().stream_info(stream);
+  auto info = look_.client().stream_info(stream);
   if (!info) return look_.unseen("stream " + stream, info.error());
   if (!*info) return gone("stream_gone");
   if (text_of(**info, "created") != queue_.stream_made) return gone("stream_gone/replaced");
   stream_ = std::move(**info);
   look_.learn(*stream_);
-  look_.add(judge_foreign_stream(queue_.definition, *stream_));
+  look_.add(check_foreign_stream(queue_.definition, *stream_));
   glance.readable = number_of(*stream_->member("state"), "messages").value_or(0) <= kReadable;
   look_.checked("stream " + stream + " of queue " + queue_.definition.name + ": its settings");
   return at_other_consumers();
@@ -30,13 +30,13 @@ Result<void> QueueLook::at_stream() {
 
 Result<void> QueueLook::at_other_consumers() {
   const std::string& stream = queue_.definition.stream;
-  const auto list = look_.jet().call("CONSUMER.LIST." + stream, "");
+  const auto list = look_.client().call("CONSUMER.LIST." + stream, "");
   if (!list) return look_.unseen("the consumers of stream " + stream, list.error());
   const Json* consumers = list->json.member("consumers");
   if (!consumers) return {};
   for (const Json& each : consumers->items())
     if (text_of(each, "name") != queue_.consumer())
-      look_.add(judge_other_consumer(queue_.definition, each));
+      look_.add(check_other_consumer(queue_.definition, each));
   if (number_of(list->json, "total").value_or(0) > consumers->items().size())
     look_.checked("stream " + stream + ": its first " +
                   counted(consumers->items().size(), "consumer"));
@@ -50,11 +50,11 @@ void QueueLook::consumer_missing(const Plan& plan) {
 }
 
 Result<void> QueueLook::at_consumer(const Plan& plan, bool source) {
-  const auto info = look_.jet().call("CONSUMER.INFO." + plan.name + "." + queue_.consumer(), "");
+  const auto info = look_.client().call("CONSUMER.INFO." + plan.name + "." + queue_.consumer(), "");
   if (!info) return look_.unseen("a consumer of queue " + queue_.definition.name, info.error());
   if (info->error == kNoConsumer) consumer_missing(plan);
   if (info->error != 0) return {};
-  look_.add(judge_own_consumer(queue_.definition, plan, info->json));
+  look_.add(check_own_consumer(queue_.definition, plan, info->json));
   if (!source) return {};
   glance.waiting = number_of(info->json, "num_pending").value_or(0);
   if (const Json* floor = info->json.member("ack_floor"); floor && !countable_)
@@ -89,7 +89,7 @@ Result<void> QueueLook::at_dropped(
   auto found = dropped(last);
   if (found && !found->empty()) found = dropped(last);
   if (!found) return found.error();
-  look_.add(judge_dropped(queue_.definition, *found));
+  look_.add(check_dropped(queue_.definition, *found));
   look_.checked("stream " + stream + ": whether the queue was handed all of it");
   return {};
 }

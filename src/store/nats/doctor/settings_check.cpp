@@ -45,7 +45,7 @@ std::string plain(double value) { return std::to_string(static_cast<std::int64_t
 bool in_cluster(const Json& info) { return !text(info.member("cluster"), "name").empty(); }
 
 // Room that is used up refuses what is new, or drops what is old. `facts` are those of the fix.
-void judge_room(std::string_view key, const std::string& about, std::string_view what, double used,
+void check_room(std::string_view key, const std::string& about, std::string_view what, double used,
                 double most, const Facts& facts, Findings& found) {
   if (most <= 0 || used < kNearlyFull * most) return;
   const Facts room{{"percent", plain(100 * used / most)},
@@ -96,12 +96,12 @@ class ForeignRules {
       find("stream_per_subject", Severity::hazard, {{"value", plain(per_subject)}});
     if (drops) return;
     const Json* state = info_.member("state");
-    const auto judge = [&](std::string_view what, const char* used, const char* limit) {
-      judge_room("nearly_full/foreign_stream", about(), what, number(state, used),
+    const auto check = [&](std::string_view what, const char* used, const char* limit) {
+      check_room("nearly_full/foreign_stream", about(), what, number(state, used),
                  number(config_, limit), {{"stream", queue_.stream}, {"limit", limit}}, found_);
     };
-    judge("its bytes", "bytes", "max_bytes");
-    judge("its messages", "messages", "max_msgs");
+    check("its bytes", "bytes", "max_bytes");
+    check("its messages", "messages", "max_msgs");
   }
 
   void age() {
@@ -160,7 +160,7 @@ Duration retry_schedule(const Queue& queue) {
   return all;
 }
 
-Findings judge_own_stream(const StreamLook& stream) {
+Findings check_own_stream(const StreamLook& stream) {
   Findings found;
   const std::string& name = stream.plan.name;
   for (const Difference& edit : edits_of(stream))
@@ -172,18 +172,18 @@ Findings judge_own_stream(const StreamLook& stream) {
                                    {"harm", std::string(harm_of(edit.field))}}));
   const Json* state = stream.info.member("state");
   const Json* config = stream.info.member("config");
-  const auto judge = [&](std::string_view what, const char* used, const char* limit) {
-    judge_room("nearly_full/own_stream", "stream " + name, what, number(state, used),
+  const auto check = [&](std::string_view what, const char* used, const char* limit) {
+    check_room("nearly_full/own_stream", "stream " + name, what, number(state, used),
                number(config, limit), {{"stream", name}, {"limit", limit}}, found);
   };
-  judge("its bytes", "bytes", "max_bytes");
-  judge("its messages", "messages", "max_msgs");
-  for (once::Finding& each : judge_replicas(name, stream.info, false))
+  check("its bytes", "bytes", "max_bytes");
+  check("its messages", "messages", "max_msgs");
+  for (once::Finding& each : check_replicas(name, stream.info, false))
     found.push_back(std::move(each));
   return found;
 }
 
-Findings judge_replicas(const std::string& stream, const Json& info, bool foreign) {
+Findings check_replicas(const std::string& stream, const Json& info, bool foreign) {
   Findings found;
   const Json* cluster = info.member("cluster");
   const double copies = number(info.member("config"), "num_replicas");
@@ -214,14 +214,14 @@ Findings judge_replicas(const std::string& stream, const Json& info, bool foreig
   return found;
 }
 
-Findings judge_foreign_stream(const Queue& queue, const Json& info) {
+Findings check_foreign_stream(const Queue& queue, const Json& info) {
   Findings found = ForeignRules(queue, info).run();
-  for (once::Finding& each : judge_replicas(queue.stream, info, true))
+  for (once::Finding& each : check_replicas(queue.stream, info, true))
     found.push_back(std::move(each));
   return found;
 }
 
-Findings judge_own_consumer(const Queue& queue, const Plan& plan, const Json& info) {
+Findings check_own_consumer(const Queue& queue, const Plan& plan, const Json& info) {
   Findings found;
   const Json* config = info.member("config");
   const auto edited = [&](const std::string& field, const std::string& is, const std::string& must,
@@ -271,7 +271,7 @@ Findings judge_own_consumer(const Queue& queue, const Plan& plan, const Json& in
   return found;
 }
 
-Findings judge_other_consumer(const Queue& queue, const Json& consumer) {
+Findings check_other_consumer(const Queue& queue, const Json& consumer) {
   const Json* config = consumer.member("config");
   const std::string name = text(&consumer, "name");
   Findings found;
@@ -294,7 +294,7 @@ Findings judge_other_consumer(const Queue& queue, const Json& consumer) {
   return found;
 }
 
-Findings judge_dropped(const Queue& queue, const core::Sequences& dropped) {
+Findings check_dropped(const Queue& queue, const core::Sequences& dropped) {
   if (dropped.empty()) return {};
   constexpr std::size_t kMost = 5;  // ranges that are named
   std::string which;
@@ -315,25 +315,25 @@ Findings judge_dropped(const Queue& queue, const core::Sequences& dropped) {
                          {"which", which}})};
 }
 
-Findings judge_account(const Json& info) {
+Findings check_account(const Json& info) {
   Findings found;
-  const auto judge = [&](const Json& of, const std::string& about) {
+  const auto check = [&](const Json& of, const std::string& about) {
     const Json* limits = of.member("limits");
     const auto room = [&](std::string_view what, const char* used, const char* most) {
-      judge_room("nearly_full/account", about, what, number(&of, used), number(limits, most), {},
+      check_room("nearly_full/account", about, what, number(&of, used), number(limits, most), {},
                  found);
     };
     room("its file store", "storage", "max_storage");
     room("its streams", "streams", "max_streams");
     room("its consumers", "consumers", "max_consumers");
   };
-  judge(info, "the NATS account");
+  check(info, "the NATS account");
   if (const Json* tiers = info.member("tiers"))
-    for (const auto& [name, tier] : tiers->members()) judge(tier, "the NATS account, tier " + name);
+    for (const auto& [name, tier] : tiers->members()) check(tier, "the NATS account, tier " + name);
   return found;
 }
 
-Findings judge_clock(Duration apart) {
+Findings check_clock(Duration apart) {
   const Duration size = apart < Duration{0} ? -apart : apart;
   if (size < kClocksApart) return {};
   return {core::finding(
@@ -341,7 +341,7 @@ Findings judge_clock(Duration apart) {
       {{"apart", time_text(size)}, {"side", apart > Duration{0} ? "ahead of" : "behind"}})};
 }
 
-Findings judge_server(const std::string& address, const Json& varz,
+Findings check_server(const std::string& address, const Json& varz,
                       std::vector<std::string>& checked) {
   Findings found;
   const std::string name = "server " + text(&varz, "server_name") + " (" + address + ")";
@@ -358,7 +358,7 @@ Findings judge_server(const std::string& address, const Json& varz,
     found.push_back(
         core::finding("sync_interval", Severity::warning, name, {{"interval", time_text(sync)}}));
   const double room = number(config, "max_storage");
-  judge_room("nearly_full/server", name, "its file store",
+  check_room("nearly_full/server", name, "its file store",
              number(jetstream ? jetstream->member("stats") : nullptr, "storage"), room, {}, found);
   const auto part = [](std::string_view text, std::size_t& at) {
     int value = 0;

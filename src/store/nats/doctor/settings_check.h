@@ -13,22 +13,22 @@ namespace once::store::nats {
 using Findings = std::vector<once::Finding>;
 
 // A stream of the zone's own.
-Findings judge_own_stream(const StreamLook& stream);
+Findings check_own_stream(const StreamLook& stream);
 // Whatever holds for any stream: replicas, their state, room.
-Findings judge_replicas(const std::string& stream, const encoding::Json& info, bool foreign);
+Findings check_replicas(const std::string& stream, const encoding::Json& info, bool foreign);
 // A stream that others publish to, hardest: nothing of it is ours.
-Findings judge_foreign_stream(const Queue& queue, const encoding::Json& info);
+Findings check_foreign_stream(const Queue& queue, const encoding::Json& info);
 // A consumer of ours against what it must be.
-Findings judge_own_consumer(const Queue& queue, const Plan& plan, const encoding::Json& info);
+Findings check_own_consumer(const Queue& queue, const Plan& plan, const encoding::Json& info);
 // Another's on a stream that a queue is on.
-Findings judge_other_consumer(const Queue& queue, const encoding::Json& consumer);
+Findings check_other_consumer(const Queue& queue, const encoding::Json& consumer);
 // What the queue was never handed because the stream had dropped it.
-Findings judge_dropped(const Queue& queue, const core::Sequences& dropped);
-Findings judge_account(const encoding::Json& info);
+Findings check_dropped(const Queue& queue, const core::Sequences& dropped);
+Findings check_account(const encoding::Json& info);
 // This machine's clock against the server's.
-Findings judge_clock(Duration apart);
+Findings check_clock(Duration apart);
 // What a server says of itself at its monitoring port (/varz).
-Findings judge_server(const std::string& address, const encoding::Json& varz,
+Findings check_server(const std::string& address, const encoding::Json& varz,
                       std::vector<std::string>& checked);
 
 // How long all attempts of a task may take until it is a dead letter.

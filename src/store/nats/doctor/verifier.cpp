@@ -39,9 +39,9 @@ std::string digest_harm() {
 
 }  // namespace
 
-void Verifier::verify_task(const StreamMessage& kept, std::vector<Damage>& damages) const {
-  const auto entry = log_entry_from(kept, zone_.clock);
-  Damage damage{.sequence = {kept.sequence}};
+void Verifier::verify_task(const StreamMessage& message, std::vector<Damage>& damages) const {
+  const auto entry = log_entry_from(message, zone_.clock);
+  Damage damage{.sequence = {message.sequence}};
   const auto tell = [&](std::string what, std::string harm) {
     damage.what = std::move(what);
     damage.harm = std::move(harm);
@@ -55,8 +55,8 @@ void Verifier::verify_task(const StreamMessage& kept, std::vector<Damage>& damag
   const bool retired = entry->stage != core::Stage::whole;
   const std::string subject = retired ? zone_.subjects.old(task.id, task.sequence)
                                       : zone_.subjects.log(task.id, task.topic);
-  if (kept.subject != subject)
-    tell(number(task.sequence) + " lies under the subject " + kept.subject +
+  if (message.subject != subject)
+    tell(number(task.sequence) + " lies under the subject " + message.subject +
              ", which is not the one of its id and topic",
          "a publish of the same id is accepted and runs a second time");
   if (retired) return;
@@ -69,19 +69,19 @@ void Verifier::verify_task(const StreamMessage& kept, std::vector<Damage>& damag
 Result<void> Verifier::verify_ids(std::span<const StreamMessage> page,
                                   std::vector<Damage>& damages) const {
   std::map<std::string, std::map<Sequence, std::string>> ids;  // sequences and ids, by their token
-  const auto note = [&](const StreamMessage& kept) {
-    if (const auto entry = log_entry_from(kept, zone_.clock))
-      ids[id_root(kept.subject)].try_emplace(entry->entry.sequence, entry->entry.id);
+  const auto note = [&](const StreamMessage& message) {
+    if (const auto entry = log_entry_from(message, zone_.clock))
+      ids[id_root(message.subject)].try_emplace(entry->entry.sequence, entry->entry.id);
   };
-  for (const StreamMessage& kept : page) note(kept);
+  for (const StreamMessage& message : page) note(message);
   if (ids.empty()) return {};
   std::vector<std::string> filters;
   for (const auto& [root, entries] : ids)
     filters.push_back(zone_.subjects.all_of(entries.begin()->second));
   // The server tells the last message of each subject. The others of a subject are in the page.
-  const auto found = zone_.jet.last_of_each(zone_.subjects.log_stream(), filters);
+  const auto found = zone_.client.last_of_each(zone_.subjects.log_stream(), filters);
   if (!found) return found.error();
-  for (const auto& [subject, kept] : *found) note(kept);
+  for (const auto& [subject, message] : *found) note(message);
   for (const auto& [root, entries] : ids) {
     if (entries.size() < 2) continue;
     const auto& [first, id] = *entries.begin();
@@ -98,16 +98,16 @@ Result<void> Verifier::verify_ids(std::span<const StreamMessage> page,
   return {};
 }
 
-Result<void> Verifier::verify_record(const KnownQueue& queue, const StreamMessage& kept,
+Result<void> Verifier::verify_record(const KnownQueue& queue, const StreamMessage& message,
                                      std::vector<Damage>& damages) {
-  const RecordPlace place = place_of(kept);
+  const RecordPlace place = place_of(message);
   Damage damage{.queue = queue.definition.name, .sequence = place.sequence, .task = place.key};
   const auto tell = [&](std::string what, std::string harm) {
     damage.what = std::move(what);
     damage.harm = std::move(harm);
     damages.push_back(damage);
   };
-  const auto stored = values_.whole_record(kept);
+  const auto stored = values_.whole_record(message);
   if (!stored && stored.error().code == Code::store_unusable) {
     tell("a record of the ledger cannot be read: " + stored.error().message,
          "the task does not run until the record is mended, or its result is lost");
@@ -115,7 +115,7 @@ Result<void> Verifier::verify_record(const KnownQueue& queue, const StreamMessag
   }
   if (!stored) return stored.error();
   // Written anew or forgotten meanwhile: what is there now is looked at in its turn.
-  if (!*stored || (*stored)->revision.value != kept.sequence) return {};
+  if (!*stored || (*stored)->revision.value != message.sequence) return {};
   const core::Record& record = (*stored)->record;
   if (!damage.sequence) damage.sequence = record.sequence;
   std::optional<Digest> digest;
@@ -132,11 +132,11 @@ Result<void> Verifier::verify_record(const KnownQueue& queue, const StreamMessag
              "one of the two tasks is taken for the other: it does not run, or runs again");
     }
   }
-  const core::Noted noted{.state = record.state,
-                          .member = record.member,
-                          .sequence = place.sequence,
-                          .revision = {kept.sequence},
-                          .digest = digest ? &*digest : nullptr};
+  const core::RecordNote noted{.state = record.state,
+                               .member = record.member,
+                               .sequence = place.sequence,
+                               .revision = {message.sequence},
+                               .digest = digest ? &*digest : nullptr};
   if (auto wrong = core::contradiction(record, noted); !wrong.empty())
     tell(number(record.sequence) + ": " + wrong, "the task may run again, or never");
   return {};
@@ -146,29 +146,29 @@ Result<void> Verifier::verify_records(std::span<const StreamMessage> page,
                                       std::vector<Damage>& damages) {
   const auto queues = registry_.all();
   if (!queues) return queues.error();
-  for (const StreamMessage& kept : page)
+  for (const StreamMessage& message : page)
     for (const KnownQueue& queue : *queues)
       if (const std::string all = zone_.subjects.records(queue);
-          kept.subject.starts_with(std::string_view(all).substr(0, all.size() - 1)))
-        if (auto looked = verify_record(queue, kept, damages); !looked) return looked;
+          message.subject.starts_with(std::string_view(all).substr(0, all.size() - 1)))
+        if (auto looked = verify_record(queue, message, damages); !looked) return looked;
   return {};
 }
 
-Result<Store::Verified> Verifier::verify(Store::Depth depth, const std::string& after) {
-  Store::Verified page;
+Result<Store::VerifyPage> Verifier::verify(Store::Depth depth, const std::string& after) {
+  Store::VerifyPage page;
   if (depth == Store::Depth::quick) return page;  // the server counts, and nobody can set it back
   const Mark mark = Mark::from(after);
   std::vector<StreamMessage> messages;
   const auto more = mark.ledger
-                        ? zone_.jet.page(zone_.subjects.ledger_stream(), ">", mark.sequence + 1,
-                                         kVerifiedAtOnce, messages)
-                        : zone_.jet.page(zone_.subjects.log_stream(), zone_.subjects.whole_log(),
-                                         mark.sequence + 1, kVerifiedAtOnce, messages);
+                        ? zone_.client.page(zone_.subjects.ledger_stream(), ">", mark.sequence + 1,
+                                            kVerifiedAtOnce, messages)
+                        : zone_.client.page(zone_.subjects.log_stream(), zone_.subjects.whole_log(),
+                                            mark.sequence + 1, kVerifiedAtOnce, messages);
   if (!more) return more.error();
   if (mark.ledger) {
     if (auto looked = verify_records(messages, page.damages); !looked) return looked.error();
   } else {
-    for (const StreamMessage& kept : messages) verify_task(kept, page.damages);
+    for (const StreamMessage& message : messages) verify_task(message, page.damages);
     if (auto looked = verify_ids(messages, page.damages); !looked) return looked.error();
   }
   page.done = mark.ledger ? 0.5 : 0;

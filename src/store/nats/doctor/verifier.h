@@ -18,13 +18,13 @@ class Verifier {
   Verifier(ZoneConnection& zone, QueueRegistry& registry, const TaskLog& log, ValueChunks& values)
       : zone_(zone), registry_(registry), log_(log), values_(values) {}
 
-  Result<Store::Verified> verify(Store::Depth depth, const std::string& after);
+  Result<Store::VerifyPage> verify(Store::Depth depth, const std::string& after);
 
  private:
   Result<void> verify_records(std::span<const StreamMessage> page, std::vector<Damage>& damages);
-  void verify_task(const StreamMessage& kept, std::vector<Damage>& damages) const;
+  void verify_task(const StreamMessage& message, std::vector<Damage>& damages) const;
   Result<void> verify_ids(std::span<const StreamMessage> page, std::vector<Damage>& damages) const;
-  Result<void> verify_record(const KnownQueue& queue, const StreamMessage& kept,
+  Result<void> verify_record(const KnownQueue& queue, const StreamMessage& message,
                              std::vector<Damage>& damages);
 
   ZoneConnection& zone_;

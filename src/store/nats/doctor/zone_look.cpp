@@ -65,13 +65,13 @@ void ZoneLook::at_clock(const StreamLook& ledger, Time before, Time after) {
   const auto told = time_from(text_of(ledger.info, "ts"));
   if (zone_.clock.given() || !told) return;
   const Duration offset = apart(*told, before, after);
-  add(judge_clock(offset));
+  add(check_clock(offset));
   checked("clock: this machine's and the server's are " +
           (offset == Duration{0} ? "together" : core::time_text(abs(offset)) + " apart"));
 }
 
 void ZoneLook::at_stream(const StreamLook& stream) {
-  add(judge_own_stream(stream));
+  add(check_own_stream(stream));
   learn(stream.info);
   const Json* state = stream.info.member("state");
   const bool log = stream.plan.name == zone_.subjects.log_stream();
@@ -82,7 +82,7 @@ void ZoneLook::at_stream(const StreamLook& stream) {
 
 Result<void> ZoneLook::at_zone_streams() {
   const Time before = machine_time();
-  auto streams = look_at_streams(zone_.jet, zone_.subjects);
+  auto streams = look_at_streams(zone_.client, zone_.subjects);
   const Time after = machine_time();
   if (!streams) return streams.error();
   std::uint64_t replicas = 0;
@@ -99,9 +99,9 @@ Result<void> ZoneLook::at_zone_streams() {
 }
 
 Result<void> ZoneLook::at_account() {
-  const auto info = zone_.jet.call("INFO", "");
+  const auto info = zone_.client.call("INFO", "");
   if (!info) return unseen("the NATS account", info.error());
-  add(judge_account(info->json));
+  add(check_account(info->json));
   const Json* limits = info->json.member("limits");
   const Json* storage = limits ? limits->member("max_storage") : nullptr;
   const bool limited = info->json.member("tiers") || (storage && storage->number() > 0);
@@ -113,7 +113,7 @@ Result<void> ZoneLook::at_account() {
 
 Result<void> ZoneLook::at_monitors() {
   for (const std::string& address : options_.monitors) {
-    const auto varz = ask_monitor(address, zone_.jet.patience());
+    const auto varz = ask_monitor(address, zone_.client.patience());
     if (!varz && varz.error().code == Code::invalid_input) return varz.error();
     if (!varz) {
       find("monitor_silent", Severity::unknown, address, {{"error", varz.error().message}});
@@ -127,7 +127,7 @@ Result<void> ZoneLook::at_monitors() {
     }
     monitored_.insert(name);
     versions_[name] = text_of(*varz, "version");
-    add(judge_server(address, *varz, to_.checked));
+    add(check_server(address, *varz, to_.checked));
   }
   return {};
 }

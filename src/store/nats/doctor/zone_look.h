@@ -1,5 +1,5 @@
 // One look of the doctor at the zone's streams, the account and the servers. It collects findings and
-// what was checked. settings_check.h judges what it sees.
+// what was checked. settings_check.h checks what it sees.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class ZoneLook {
   ZoneLook(ZoneConnection& zone, const DoctorOptions& options, Examination& to)
       : zone_(zone), options_(options), to_(to) {}
 
-  const JetStreamClient& jet() const { return zone_.jet; }
+  const JetStreamClient& client() const { return zone_.client; }
   void add(Findings found) {
     for (once::Finding& each : found) to_.findings.push_back(std::move(each));
   }

@@ -18,7 +18,7 @@ std::vector<Outgoing> Acknowledgements::to_send(std::vector<Answering> answers) 
 
 Result<void> Acknowledgements::send(std::vector<Answering> answers) {
   const auto messages = to_send(std::move(answers));
-  for (const RequestMux::Answer& each : zone_.mux->ask(messages, zone_.jet.patience()))
+  for (const RequestMux::Answer& each : zone_.mux->ask(messages, zone_.client.patience()))
     if (!each.denied.empty()) return not_permitted(each.denied);
   return {};
 }
@@ -53,7 +53,7 @@ void Acknowledgements::spend_order(const KnownQueue& queue, Sequence sequence,
   const auto delivery = ack_subject(reply);
   if (!delivery) return;
   const std::string subject = zone_.subjects.wake(queue, sequence);
-  const auto slot = zone_.jet.last(zone_.subjects.wake_stream(), subject);
+  const auto slot = zone_.client.last(zone_.subjects.wake_stream(), subject);
   // If the wake cannot be read, the order is delivered again. Its nonce is in the story, so it is
   // not applied twice.
   if (!slot) return;
@@ -65,9 +65,9 @@ void Acknowledgements::spend_order(const KnownQueue& queue, Sequence sequence,
     Outgoing look = wake_message(subject, {.sequence = sequence, .after = zone_.now() + *again},
                                  *slot ? (*slot)->sequence : 0);
     zone_.clock.stamp(look.headers);
-    static_cast<void>(zone_.jet.publish(look));
+    static_cast<void>(zone_.client.publish(look));
   } else if (*slot) {
-    static_cast<void>(zone_.jet.remove(zone_.subjects.wake_stream(), (*slot)->sequence));
+    static_cast<void>(zone_.client.remove(zone_.subjects.wake_stream(), (*slot)->sequence));
     redelivery_.wake_removed(queue.consumer(), sequence);
   }
 }

@@ -41,12 +41,12 @@ std::optional<PulledMessage> pulled_from(const KnownQueue& queue, const Message&
                                          ZoneConnection& zone) {
   auto delivery = ack_subject(message.reply());
   if (!delivery) return std::nullopt;
-  StreamMessage kept = kept_from(message);
-  kept.sequence = delivery->sequence;
-  kept.time = delivery->time;
+  StreamMessage stream_message = stream_message_from(message);
+  stream_message.sequence = delivery->sequence;
+  stream_message.time = delivery->time;
   PulledMessage pulled{.reply = std::string(message.reply()), .handed_over = delivery->times > 1};
   if (delivery->stream == zone.subjects.wake_stream()) {
-    auto note = wake_from(kept);
+    auto note = wake_from(stream_message);
     if (!note) return std::nullopt;
     pulled.wake = true;
     pulled.handed_over = true;
@@ -57,11 +57,11 @@ std::optional<PulledMessage> pulled_from(const KnownQueue& queue, const Message&
   }
   const StoreTime now = zone.now();
   if (queue.foreign()) {
-    pulled.sequence = {kept.sequence};
-    pulled.entry = foreign_entry(queue, std::move(kept), now);
+    pulled.sequence = {stream_message.sequence};
+    pulled.entry = foreign_entry(queue, std::move(stream_message), now);
     return pulled;
   }
-  auto entry = log_entry_from(std::move(kept), zone.clock);
+  auto entry = log_entry_from(std::move(stream_message), zone.clock);
   if (!entry) return std::nullopt;
   pulled.sequence = entry->entry.sequence;
   if (entry->entry.waits_at(now)) pulled.after = entry->entry.not_before();

@@ -54,7 +54,7 @@ Puller::Pull Puller::begin_one(const KnownQueue& queue, bool wakes, std::size_t 
 }
 
 std::vector<Message> Puller::messages_of(const Pull& pull) {
-  const auto deadline = steady_clock::now() + zone_.jet.patience();
+  const auto deadline = steady_clock::now() + zone_.client.patience();
   std::vector<Message> messages;
   while (true) {
     const std::uint64_t seen = pull.bell->rings();
@@ -140,11 +140,11 @@ Result<std::vector<PulledMessage>> Puller::gather(const KnownQueue& queue, Pulls
 bool Puller::behind(const KnownQueue& queue, bool wakes) const {
   const Subjects& subjects = zone_.subjects;
   const std::string stream = wakes ? subjects.wake_stream() : subjects.source_stream(queue);
-  const auto info = zone_.jet.call("CONSUMER.INFO." + stream + "." + queue.consumer(), "");
+  const auto info = zone_.client.call("CONSUMER.INFO." + stream + "." + queue.consumer(), "");
   if (!info || info->error != 0) return false;
   const encoding::Json* delivered = info->json.member("delivered");
   const std::uint64_t last = delivered ? number_of(*delivered, "stream_seq").value_or(0) : 0;
-  const auto next = zone_.jet.call(
+  const auto next = zone_.client.call(
       "STREAM.MSG.GET." + stream,
       "{\"seq\":" + std::to_string(last + 1) + ",\"next_by_subj\":" +
           json_string(wakes ? subjects.wakes(queue) : subjects.source_filter(queue)) + "}");
@@ -152,8 +152,8 @@ bool Puller::behind(const KnownQueue& queue, bool wakes) const {
 }
 
 bool Puller::has_wakes(const KnownQueue& queue) const {
-  const auto info =
-      zone_.jet.call("CONSUMER.INFO." + zone_.subjects.wake_stream() + "." + queue.consumer(), "");
+  const auto info = zone_.client.call(
+      "CONSUMER.INFO." + zone_.subjects.wake_stream() + "." + queue.consumer(), "");
   return info && number_of(info->json, "num_pending").value_or(0) > 0;
 }
 

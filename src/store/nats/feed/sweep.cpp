@@ -31,7 +31,7 @@ class Sweep::Page {
 
   const ConsumerState state;
   const Sequence after;
-  Feed::Overlooked found{};
+  Feed::OverlookedPage found{};
 
  private:
   const std::size_t limit_;
@@ -105,11 +105,11 @@ Result<void> Sweep::sweep_foreign(const KnownQueue& queue, Page& page) {
   return {};
 }
 
-Result<Feed::Overlooked> Sweep::overlooked(std::string_view name, Sequence after,
-                                           std::size_t limit) {
+Result<Feed::OverlookedPage> Sweep::overlooked(std::string_view name, Sequence after,
+                                               std::size_t limit) {
   const auto queue = registry_.must_know(name);
   if (!queue) return queue.error();
-  if (queue->definition.ledger) return Feed::Overlooked{.settled = after};
+  if (queue->definition.ledger) return Feed::OverlookedPage{.settled = after};
   const auto state = consumers_.state(*queue);
   if (!state) return state.error();
   Page page(*state, after, limit);

@@ -28,7 +28,8 @@ class Sweep {
         counts_(counts),
         watch_(watch) {}
 
-  Result<Feed::Overlooked> overlooked(std::string_view queue, Sequence after, std::size_t limit);
+  Result<Feed::OverlookedPage> overlooked(std::string_view queue, Sequence after,
+                                          std::size_t limit);
 
  private:
   class Page;

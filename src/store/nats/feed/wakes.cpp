@@ -20,9 +20,9 @@ Result<std::map<Sequence, WakeNote>> Wakes::of(const KnownQueue& queue,
                                                std::map<Sequence, StoreTime>* since) const {
   std::map<Sequence, WakeNote> notes;
   if (queue.definition.ledger) return notes;
-  const auto kept = zone_.jet.all(zone_.subjects.wake_stream(), zone_.subjects.wakes(queue));
-  if (!kept) return kept.error();
-  for (const StreamMessage& each : *kept) {
+  const auto messages = zone_.client.all(zone_.subjects.wake_stream(), zone_.subjects.wakes(queue));
+  if (!messages) return messages.error();
+  for (const StreamMessage& each : *messages) {
     auto note = wake_from(each);
     if (!note) return note.error();
     if (since) (*since)[note->sequence] = zone_.clock.stamp_of(each);
@@ -50,18 +50,18 @@ Result<void> Wakes::wake(std::string_view name, std::span<const Wake> items) {
 Result<void> Wakes::write(const KnownQueue& queue, const Wake& item) {
   const std::string subject = zone_.subjects.wake(queue, item.sequence);
   for (int round = 0; round < kWakeRounds; ++round) {
-    const auto slot = zone_.jet.last(zone_.subjects.wake_stream(), subject);
+    const auto slot = zone_.client.last(zone_.subjects.wake_stream(), subject);
     if (!slot) return slot.error();
     if (*slot && (*slot)->header("Once-Order")) return {};
     Outgoing message = wake_message(subject, {.sequence = item.sequence, .order = item.order},
                                     *slot ? (*slot)->sequence : 0);
     zone_.clock.stamp(message.headers);
-    const Published written = zone_.jet.publish(message);
-    if (written.kind == Published::Kind::stored) return {};
-    if (written.kind != Published::Kind::refused) return failure_of(written);
+    const PublishResult written = zone_.client.publish(message);
+    if (written.kind == PublishResult::Kind::stored) return {};
+    if (written.kind != PublishResult::Kind::refused) return failure_of(written);
   }
   return failure_of(
-      {.kind = Published::Kind::failed, .text = "the task is woken by others all the time"});
+      {.kind = PublishResult::Kind::failed, .text = "the task is woken by others all the time"});
 }
 
 }  // namespace once::store::nats

@@ -20,34 +20,34 @@ Digest digest_of(const Entry& entry) {
 
 }  // namespace
 
-Entry foreign_entry(const KnownQueue& queue, StreamMessage kept, StoreTime now) {
-  Entry entry{.sequence = {kept.sequence},
-              .id = core::stream_task_id(queue.definition.stream, kept.sequence),
-              .topic = std::move(kept.subject),
-              .published_at = kept.time};
-  for (auto& [name, value] : kept.headers) entry.headers[name] = std::move(value);
-  auto json = StoredBody::checked_json(std::move(kept.data));
-  entry.body = json ? std::move(*json) : Body::bytes(std::move(kept.data));
+Entry foreign_entry(const KnownQueue& queue, StreamMessage message, StoreTime now) {
+  Entry entry{.sequence = {message.sequence},
+              .id = core::stream_task_id(queue.definition.stream, message.sequence),
+              .topic = std::move(message.subject),
+              .published_at = message.time};
+  for (auto& [name, value] : message.headers) entry.headers[name] = std::move(value);
+  auto json = StoredBody::checked_json(std::move(message.data));
+  entry.body = json ? std::move(*json) : Body::bytes(std::move(message.data));
   entry.digest = digest_of(entry);
   // Our idea of the server's time is a little late, and it was there before we saw it.
-  entry.appended_at = std::min(StoreTime{kept.time.time_since_epoch()}, now);
+  entry.appended_at = std::min(StoreTime{message.time.time_since_epoch()}, now);
   return entry;
 }
 
-bool takes(const KnownQueue& queue, const StreamMessage& kept) {
-  return core::matches(queue.definition.topic, kept.subject) &&
-         kept.sequence >= queue.definition.from.value_or(0);
+bool takes(const KnownQueue& queue, const StreamMessage& message) {
+  return core::matches(queue.definition.topic, message.subject) &&
+         message.sequence >= queue.definition.from.value_or(0);
 }
 
-std::string encode_copy(const StreamMessage& kept) {
+std::string encode_copy(const StreamMessage& message) {
   std::string out = R"({"headers":[)";
-  for (const auto& [name, value] : kept.headers) {
+  for (const auto& [name, value] : message.headers) {
     if (out.back() == ']') out += ',';
     out += '[' + json_string(escaped(name)) + ',' + json_string(escaped(value)) + ']';
   }
-  out += R"(],"subject":)" + json_string(escaped(kept.subject)) +
-         ",\"time\":" + std::to_string(kept.time.time_since_epoch().count()) + "}\n";
-  return out + kept.data;
+  out += R"(],"subject":)" + json_string(escaped(message.subject)) +
+         ",\"time\":" + std::to_string(message.time.time_since_epoch().count()) + "}\n";
+  return out + message.data;
 }
 
 Result<StreamMessage> decode_copy(std::uint64_t sequence, std::string_view bytes) {
@@ -58,15 +58,15 @@ Result<StreamMessage> decode_copy(std::uint64_t sequence, std::string_view bytes
     return Error{.code = Code::store_unusable,
                  .message = "the copy of message " + std::to_string(sequence) +
                             " cannot be read: it was not written by once, or is damaged"};
-  StreamMessage kept{
+  StreamMessage message{
       .subject = from_token(text_of(*head, "subject")).value_or(""),
       .sequence = sequence,
       .time = Time{Duration{static_cast<Duration::rep>(number_of(*head, "time").value_or(0))}},
       .data = std::string(bytes.substr(line + 1))};
   for (const encoding::Json& pair : headers->items())
-    kept.headers[from_token(pair.items()[0].string()).value_or("")] =
+    message.headers[from_token(pair.items()[0].string()).value_or("")] =
         from_token(pair.items()[1].string()).value_or("");
-  return kept;
+  return message;
 }
 
 std::string note_of(const Entry& entry) {

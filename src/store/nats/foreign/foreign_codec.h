@@ -12,12 +12,12 @@ namespace once::store::nats {
 
 // The topic is the subject, the headers are the message's own. The body is JSON if it is valid by Once's
 // rules, else bytes. The message's data is moved into it.
-Entry foreign_entry(const KnownQueue& queue, StreamMessage kept, StoreTime now);
+Entry foreign_entry(const KnownQueue& queue, StreamMessage message, StoreTime now);
 
 // Whether the queue takes that message from its stream.
-bool takes(const KnownQueue& queue, const StreamMessage& kept);
+bool takes(const KnownQueue& queue, const StreamMessage& message);
 
-std::string encode_copy(const StreamMessage& kept);
+std::string encode_copy(const StreamMessage& message);
 // Sequence and bytes of an earlier encode_copy().
 Result<StreamMessage> decode_copy(std::uint64_t sequence, std::string_view bytes);
 

@@ -46,7 +46,7 @@ Result<std::uint64_t> ForeignRetention::remove_records(const KnownQueue& queue, 
     sequences.push_back(sequence.value);
   }
   // Whether they are gone is asked again, of the leader: by this it is decided.
-  const auto messages = zone_.jet.get(queue.definition.stream, sequences);
+  const auto messages = zone_.client.get(queue.definition.stream, sequences);
   std::vector<std::vector<RecordAt>> records;
   Takings takings;
   for (std::size_t i = 0; i < old.size(); ++i) {

@@ -24,7 +24,7 @@ Result<encoding::Json> ForeignStreams::describe(const Queue& queue) const {
         .message = "queue '" + queue.name + "': the stream '" + queue.stream +
                    "' is the zone's own; nothing was added. Leave out the stream: the queue "
                    "takes the zone's log then."};
-  auto info = zone_.jet.stream_info(queue.stream);
+  auto info = zone_.client.stream_info(queue.stream);
   if (!info) return info.error();
   if (!*info)
     return Error{.code = Code::not_found,
@@ -35,7 +35,7 @@ Result<encoding::Json> ForeignStreams::describe(const Queue& queue) const {
 }
 
 Result<bool> ForeignStreams::is_the_same(const KnownQueue& queue) const {
-  const auto info = zone_.jet.stream_info(queue.definition.stream);
+  const auto info = zone_.client.stream_info(queue.definition.stream);
   if (!info) return info.error();
   return *info && text_of(**info, "created") == queue.stream_made;
 }
@@ -58,31 +58,31 @@ Result<void> ForeignStreams::check_the_same(const KnownQueue& queue) const {
 
 Result<std::optional<Entry>> ForeignStreams::entry(const KnownQueue& queue,
                                                    Sequence sequence) const {
-  auto kept = message(queue, sequence);
-  if (!kept) return kept.error();
-  if (!*kept) kept = copies_.read(queue, sequence);
-  if (!kept) return kept.error();
-  if (!*kept || !takes(queue, **kept)) return std::optional<Entry>{};
-  return std::optional<Entry>(foreign_entry(queue, std::move(**kept), zone_.now()));
+  auto stream_message = message(queue, sequence);
+  if (!stream_message) return stream_message.error();
+  if (!*stream_message) stream_message = copies_.read(queue, sequence);
+  if (!stream_message) return stream_message.error();
+  if (!*stream_message || !takes(queue, **stream_message)) return std::optional<Entry>{};
+  return std::optional<Entry>(foreign_entry(queue, std::move(**stream_message), zone_.now()));
 }
 
 // A stream that was made anew may hold another message under the same sequence.
 Result<std::optional<StreamMessage>> ForeignStreams::message(const KnownQueue& queue,
                                                              Sequence sequence) const {
-  auto kept = zone_.jet.get(queue.definition.stream, sequence.value);
-  if (!kept || !*kept) return kept;
+  auto stream_message = zone_.client.get(queue.definition.stream, sequence.value);
+  if (!stream_message || !*stream_message) return stream_message;
   const auto ours = is_the_same(queue);
   if (!ours) return ours.error();
-  return *ours ? std::move(kept) : std::optional<StreamMessage>{};
+  return *ours ? std::move(stream_message) : std::optional<StreamMessage>{};
 }
 
 Result<void> ForeignStreams::keep_copy(const KnownQueue& queue, Sequence sequence) {
   const auto there = copies_.has(queue, sequence);
   if (!there) return there.error();
   if (*there) return {};
-  const auto kept = message(queue, sequence);
-  if (!kept) return kept.error();
-  return *kept ? copies_.write(queue, **kept) : Result<void>{};
+  const auto stream_message = message(queue, sequence);
+  if (!stream_message) return stream_message.error();
+  return *stream_message ? copies_.write(queue, **stream_message) : Result<void>{};
 }
 
 Result<std::optional<Entry>> ForeignStreams::rest_of(const KnownQueue& queue,
@@ -101,7 +101,7 @@ Result<std::optional<Entry>> ForeignStreams::rest_of(const KnownQueue& queue,
 Result<std::string> ForeignStreams::note_for(const KnownQueue& queue, const Swap& item) const {
   if (const auto note = note_in(item.handle); !note.empty()) return std::string(note);
   if (item.expected) {
-    const auto before = zone_.jet.get(zone_.subjects.ledger_stream(), item.expected.value);
+    const auto before = zone_.client.get(zone_.subjects.ledger_stream(), item.expected.value);
     if (!before) return before.error();
     if (const auto* note = *before ? (*before)->header(kNote) : nullptr) return *note;
   }
@@ -127,13 +127,13 @@ Result<void> ForeignStreams::add_messages(const KnownQueue& queue,
   std::uint64_t next = std::max<std::uint64_t>(queue.definition.from.value_or(1), 1);
   for (bool more = true; more;) {
     std::vector<StreamMessage> page;
-    const auto read = zone_.jet.leader_page(queue.definition.stream, queue.definition.topic, next,
-                                            kForeignPage, page);
+    const auto read = zone_.client.leader_page(queue.definition.stream, queue.definition.topic,
+                                               next, kForeignPage, page);
     if (!read) return read.error();
     more = *read;
-    for (StreamMessage& kept : page) {
-      next = kept.sequence + 1;
-      Entry entry = foreign_entry(queue, std::move(kept), zone_.now());
+    for (StreamMessage& stream_message : page) {
+      next = stream_message.sequence + 1;
+      Entry entry = foreign_entry(queue, std::move(stream_message), zone_.now());
       auto key = keys->key(entry.id, entry.topic, *entry.body, entry.headers);
       entry.body.reset();
       tasks[entry.sequence] = {.entry = std::move(entry), .key = key ? std::move(*key) : ""};
@@ -144,19 +144,20 @@ Result<void> ForeignStreams::add_messages(const KnownQueue& queue,
 
 Result<void> ForeignStreams::add_records(const KnownQueue& queue,
                                          std::map<Sequence, ForeignTask>& tasks) const {
-  const auto records = zone_.jet.all(zone_.subjects.ledger_stream(), zone_.subjects.records(queue));
+  const auto records =
+      zone_.client.all(zone_.subjects.ledger_stream(), zone_.subjects.records(queue));
   if (!records) return records.error();
-  for (const StreamMessage& kept : *records) {
-    RecordPlace place = place_of(kept);
+  for (const StreamMessage& stream_message : *records) {
+    RecordPlace place = place_of(stream_message);
     if (place.kind == 'l') continue;
-    auto stored = stored_from(kept, zone_.clock);
+    auto stored = stored_from(stream_message, zone_.clock);
     if (!stored) return stored.error();
-    values_.show(kept, stored->record);
+    values_.show(stream_message, stored->record);
     const Sequence sequence = stored->record.sequence;
     const auto [found, is_new] = tasks.try_emplace(sequence);
     ForeignTask& task = found->second;
     if (is_new) {
-      const std::string* note = kept.header(kNote);
+      const std::string* note = stream_message.header(kNote);
       task.gone = true;
       task.entry = noted_entry(queue, sequence, note ? *note : "");
       task.entry.digest = stored->record.digest;

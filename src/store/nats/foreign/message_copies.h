@@ -15,7 +15,7 @@ class MessageCopies {
   // nullopt if there is no copy.
   Result<std::optional<StreamMessage>> read(const KnownQueue& queue, Sequence sequence) const;
   // Writes the copy in parts. Another process may write the same copy at the same time.
-  Result<void> write(const KnownQueue& queue, const StreamMessage& kept);
+  Result<void> write(const KnownQueue& queue, const StreamMessage& stream_message);
   // The sequences that have a copy.
   Result<std::vector<Sequence>> all(const KnownQueue& queue) const;
   Result<void> remove(const KnownQueue& queue, Sequence sequence);

@@ -38,9 +38,9 @@ Outgoing blank_seal(const std::string& subject, Headers headers) {
 }
 
 // Without what the server reads.
-Headers own_headers(const StreamMessage& kept) {
+Headers own_headers(const StreamMessage& stream_message) {
   Headers headers;
-  for (const auto& [name, value] : kept.headers)
+  for (const auto& [name, value] : stream_message.headers)
     if (!name.starts_with("Nats-")) headers.emplace_back(name, value);
   return headers;
 }
@@ -59,13 +59,13 @@ Result<bool> FlowMove::find_old() {
   for (const std::string_view name : kMovedQueues) definitions.push_back(subjects_.queue(name));
   definitions.push_back(subjects_.queue(core::kFlowQueue));  // it has notes
   std::map<std::string, std::string> found;
-  for (const auto& kept : jet_.last(subjects_.meta_stream(), definitions)) {
-    if (!kept) return kept.error();
-    if (!*kept) continue;
-    const std::string name = last_token((*kept)->subject);
-    const std::string* generation = (*kept)->header("Once-Generation");
-    if (!generation || (name != core::kFlowQueue && !was_moved(**kept))) continue;
-    const std::string* moved = (*kept)->header(kMoved);
+  for (const auto& stream_message : client_.last(subjects_.meta_stream(), definitions)) {
+    if (!stream_message) return stream_message.error();
+    if (!*stream_message) continue;
+    const std::string name = last_token((*stream_message)->subject);
+    const std::string* generation = (*stream_message)->header("Once-Generation");
+    if (!generation || (name != core::kFlowQueue && !was_moved(**stream_message))) continue;
+    const std::string* moved = (*stream_message)->header(kMoved);
     if (!moved || *moved != kNoRecords) found[name] = *generation;
   }
   const bool old = found.size() > found.count(std::string(core::kFlowQueue));
@@ -79,20 +79,22 @@ Result<bool> FlowMove::find_old() {
 Result<void> FlowMove::replace_definition(std::string_view name) {
   const std::string subject = subjects_.queue(name);
   for (int round = 0; round < kMoveRounds; ++round) {
-    const auto kept = jet_.last(subjects_.meta_stream(), subject);
-    if (!kept) return kept.error();
-    if (*kept && (!was_moved(**kept) || (*kept)->header(kMoved))) return {};
-    const std::string* generation = *kept ? (*kept)->header("Once-Generation") : nullptr;
-    if (*kept && !generation) return not_yet();
+    const auto stream_message = client_.last(subjects_.meta_stream(), subject);
+    if (!stream_message) return stream_message.error();
+    if (*stream_message && (!was_moved(**stream_message) || (*stream_message)->header(kMoved)))
+      return {};
+    const std::string* generation =
+        *stream_message ? (*stream_message)->header("Once-Generation") : nullptr;
+    if (*stream_message && !generation) return not_yet();
     Outgoing message{
         .subject = subject,
         .data = encoding::encode_queue({.name = std::string(name), .topic = "$once.moved"}),
-        .headers = expecting(*kept ? (*kept)->sequence : 0)};
+        .headers = expecting(*stream_message ? (*stream_message)->sequence : 0)};
     message.headers.emplace_back("Once-Generation", generation ? *generation : random_generation());
     message.headers.emplace_back(kMoved, generation ? "1" : kNoRecords);
-    const Published written = jet_.publish(message);
-    if (written.kind == Published::Kind::stored) return {};
-    if (written.kind != Published::Kind::refused) return failure_of(written);
+    const PublishResult written = client_.publish(message);
+    if (written.kind == PublishResult::Kind::stored) return {};
+    if (written.kind != PublishResult::Kind::refused) return failure_of(written);
   }
   return not_yet();
 }
@@ -144,60 +146,60 @@ Result<bool> FlowMove::move_records(const std::string& name, const Retention& ag
   const Address end{.kind = events ? Address::Kind::lone : Address::Kind::task,
                     .queue = name,
                     .key = events ? "runs." : "."};
-  const Published ended = jet_.publish(blank_seal(subjects_.record(queue, end), {}));
-  if (ended.kind != Published::Kind::stored) return failure_of(ended);
+  const PublishResult ended = client_.publish(blank_seal(subjects_.record(queue, end), {}));
+  if (ended.kind != PublishResult::Kind::stored) return failure_of(ended);
   std::uint64_t seen = 0;
   bool all = true;
-  const auto read =
-      jet_.each(subjects_.ledger_stream(), subjects_.records(queue), 1, JetStreamClient::kToTheEnd,
-                [&](StreamMessage kept) -> Result<void> {
-                  seen = kept.sequence;
-                  const RecordPlace place = place_of(kept);
-                  if (events ? place.kind != 'l' || !is_flow_note(place.key) : place.kind != 'k')
-                    return {};
-                  auto sealed = seal(std::move(kept));
-                  if (!sealed) return sealed.error();
-                  if (!*sealed) {
-                    all = false;
-                    return {};
-                  }
-                  return stamp_of(**sealed) < began_ ? copy(name, std::move(**sealed), ages)
-                                                     : copy_late(name, std::move(**sealed), ages);
-                });
+  const auto read = client_.each(
+      subjects_.ledger_stream(), subjects_.records(queue), 1, JetStreamClient::kToTheEnd,
+      [&](StreamMessage stream_message) -> Result<void> {
+        seen = stream_message.sequence;
+        const RecordPlace place = place_of(stream_message);
+        if (events ? place.kind != 'l' || !is_flow_note(place.key) : place.kind != 'k') return {};
+        auto sealed = seal(std::move(stream_message));
+        if (!sealed) return sealed.error();
+        if (!*sealed) {
+          all = false;
+          return {};
+        }
+        return stamp_of(**sealed) < began_ ? copy(name, std::move(**sealed), ages)
+                                           : copy_late(name, std::move(**sealed), ages);
+      });
   if (!read) return read.error();
   return all && seen >= ended.sequence;
 }
 
-Result<std::optional<StreamMessage>> FlowMove::seal(StreamMessage kept) const {
-  if (kept.header(kSealed)) return std::optional(std::move(kept));
-  const std::string stamp = std::to_string(clock_.stamp_of(kept).time_since_epoch().count());
-  Outgoing message{.subject = kept.subject,
-                   .data = kUnreadable + kept.data,
-                   .headers = expecting(kept.sequence)};
-  for (auto& header : own_headers(kept)) message.headers.push_back(std::move(header));
+Result<std::optional<StreamMessage>> FlowMove::seal(StreamMessage stream_message) const {
+  if (stream_message.header(kSealed)) return std::optional(std::move(stream_message));
+  const std::string stamp =
+      std::to_string(clock_.stamp_of(stream_message).time_since_epoch().count());
+  Outgoing message{.subject = stream_message.subject,
+                   .data = kUnreadable + stream_message.data,
+                   .headers = expecting(stream_message.sequence)};
+  for (auto& header : own_headers(stream_message)) message.headers.push_back(std::move(header));
   message.headers.emplace_back(kSealed, stamp);
-  const Published written = jet_.publish(message);
-  if (written.kind == Published::Kind::refused) return std::optional<StreamMessage>{};
-  if (written.kind != Published::Kind::stored) return failure_of(written);
-  kept.sequence = written.sequence;
-  kept.headers.emplace(kSealed, stamp);
-  kept.data.insert(kept.data.begin(), kUnreadable);
-  return std::optional(std::move(kept));
+  const PublishResult written = client_.publish(message);
+  if (written.kind == PublishResult::Kind::refused) return std::optional<StreamMessage>{};
+  if (written.kind != PublishResult::Kind::stored) return failure_of(written);
+  stream_message.sequence = written.sequence;
+  stream_message.headers.emplace(kSealed, stamp);
+  stream_message.data.insert(stream_message.data.begin(), kUnreadable);
+  return std::optional(std::move(stream_message));
 }
 
 Result<std::optional<std::pair<Key, Value>>> FlowMove::value_of(const std::string& queue,
-                                                                StreamMessage kept,
+                                                                StreamMessage stream_message,
                                                                 const Retention& ages) const {
   using Pair = std::optional<std::pair<Key, Value>>;
-  StoreTime stamp = clock_.stamp_of(kept);
-  const RecordPlace place = place_of(kept);
-  const std::uint64_t sequence = kept.sequence;
-  if (kept.header(kSealed)) {
-    if (kept.data.size() < 2) return Pair{};  // there was no record
-    stamp = stamp_of(kept);
-    kept.data.erase(0, 1);
+  StoreTime stamp = clock_.stamp_of(stream_message);
+  const RecordPlace place = place_of(stream_message);
+  const std::uint64_t sequence = stream_message.sequence;
+  if (stream_message.header(kSealed)) {
+    if (stream_message.data.size() < 2) return Pair{};  // there was no record
+    stamp = stamp_of(stream_message);
+    stream_message.data.erase(0, 1);
   }
-  const auto stored = read_record_(std::move(kept));
+  const auto stored = read_record_(std::move(stream_message));
   if (!stored) return stored.error();
   if (!*stored) return Pair{};
   auto moved = moved_value(queue, place.key, (*stored)->record, stamp, ages);
@@ -227,7 +229,7 @@ Result<void> FlowMove::copy_late(const std::string& queue, StreamMessage sealed,
   if (sealed.data.size() < 2) return {};
   const Outgoing nothing = blank_seal(sealed.subject, expecting(sealed.sequence));
   if (auto copied = copy(queue, std::move(sealed), ages); !copied) return copied;
-  static_cast<void>(jet_.publish(nothing));
+  static_cast<void>(client_.publish(nothing));
   return {};
 }
 
@@ -243,8 +245,8 @@ bool FlowMove::may_be_late() const {
   return !generations_.empty() && clock_.now() < moved_at_ + kSealFor;
 }
 
-bool FlowMove::counts(const StreamMessage& kept) const {
-  return !kept.header(kSealed) || stamp_of(kept) >= moved_at();
+bool FlowMove::counts(const StreamMessage& stream_message) const {
+  return !stream_message.header(kSealed) || stamp_of(stream_message) >= moved_at();
 }
 
 FlowMove::Found FlowMove::get(std::span<const Key> keys) const {
@@ -256,16 +258,16 @@ FlowMove::Found FlowMove::get(std::span<const Key> keys) const {
       subjects.push_back(std::move(*subject));
       asked.push_back(i);
     }
-  auto kept = jet_.last(subjects_.ledger_stream(), subjects);
+  auto messages = client_.last(subjects_.ledger_stream(), subjects);
   std::optional<Result<Retention>> ages;
   for (std::size_t k = 0; k < asked.size(); ++k) {
     auto& value = found.values[asked[k]];
-    if (!kept[k]) value = kept[k].error();
-    if (!kept[k] || !*kept[k]) continue;
-    found.sealed = found.sealed || (*kept[k])->header(kSealed);
-    if (!counts(**kept[k])) continue;
+    if (!messages[k]) value = messages[k].error();
+    if (!messages[k] || !*messages[k]) continue;
+    found.sealed = found.sealed || (*messages[k])->header(kSealed);
+    if (!counts(**messages[k])) continue;
     if (!ages) ages = ages_();
-    auto old = *ages ? value_of(old_place(keys[asked[k]])->queue, std::move(**kept[k]), **ages)
+    auto old = *ages ? value_of(old_place(keys[asked[k]])->queue, std::move(**messages[k]), **ages)
                      : Result<std::optional<std::pair<Key, Value>>>(ages->error());
     if (!old)
       value = old.error();
@@ -287,25 +289,25 @@ Result<KeyPage> FlowMove::list(const KeyList& query) const {
   if (is_old(query.after)) last = std::strtoull(query.after.c_str() + kOldPage.size(), nullptr, 10);
   const auto next = [&] { return std::string(kOldPage) + std::to_string(last); };
   std::vector<StreamMessage> found;
-  const auto more = jet_.page(subjects_.ledger_stream(), filter, last + 1,
-                              std::max<std::size_t>(query.limit, 2), found);
+  const auto more = client_.page(subjects_.ledger_stream(), filter, last + 1,
+                                 std::max<std::size_t>(query.limit, 2), found);
   if (!more) return more.error();
   if (!found.empty()) last = found.back().sequence;
   if (!*more || found.empty()) {
     // A replica may answer and lag behind: the leader says what the last record is.
-    const auto newest = jet_.last(subjects_.ledger_stream(), filter);
+    const auto newest = client_.last(subjects_.ledger_stream(), filter);
     if (!newest) return newest.error();
     if (*newest && (*newest)->sequence > last) page.next = next();
     if (found.empty() && !page.next.empty()) std::this_thread::sleep_for(kBetweenMoves);
   } else {
     page.next = next();
   }
-  for (StreamMessage& kept : found) {
-    const RecordPlace place = place_of(kept);
+  for (StreamMessage& stream_message : found) {
+    const RecordPlace place = place_of(stream_message);
     const bool events = at->kind == Address::Kind::lone;
     if (events ? place.kind != 'l' || !is_flow_note(place.key) : place.kind != 'k') continue;
-    if (!counts(kept)) continue;
-    auto value = value_of(at->queue, std::move(kept), *ages);
+    if (!counts(stream_message)) continue;
+    auto value = value_of(at->queue, std::move(stream_message), *ages);
     if (!value && value.error().code == Code::store_unusable)
       page.unreadable.emplace_back(Key{query.prefix.front(), place.key}, value.error());
     else if (!value)
@@ -330,11 +332,11 @@ std::vector<Result<void>> FlowMove::seal_places(std::span<const Key> keys) const
       sealed.push_back(i);
     }
   if (seals.empty()) return answers;
-  const auto published = jet_.publish(seals);
+  const auto published = client_.publish(seals);
   for (std::size_t k = 0; k < sealed.size(); ++k) {
-    if (published[k].kind == Published::Kind::refused)
+    if (published[k].kind == PublishResult::Kind::refused)
       answers[sealed[k]] = seal_place(keys[sealed[k]], seals[k].subject);
-    else if (published[k].kind != Published::Kind::stored)
+    else if (published[k].kind != PublishResult::Kind::stored)
       answers[sealed[k]] = failure_of(published[k]);
   }
   return answers;
@@ -343,15 +345,15 @@ std::vector<Result<void>> FlowMove::seal_places(std::span<const Key> keys) const
 // There is a record, or a seal.
 Result<void> FlowMove::seal_place(const Key& key, const std::string& subject) const {
   for (int round = 0; round < kMoveRounds; ++round) {
-    auto kept = jet_.last(subjects_.ledger_stream(), subject);
-    if (!kept) return kept.error();
-    if (!*kept) {
-      const Published written = jet_.publish(blank_seal(subject, expecting(0)));
-      if (written.kind == Published::Kind::stored) return {};
-      if (written.kind != Published::Kind::refused) return failure_of(written);
+    auto stream_message = client_.last(subjects_.ledger_stream(), subject);
+    if (!stream_message) return stream_message.error();
+    if (!*stream_message) {
+      const PublishResult written = client_.publish(blank_seal(subject, expecting(0)));
+      if (written.kind == PublishResult::Kind::stored) return {};
+      if (written.kind != PublishResult::Kind::refused) return failure_of(written);
       continue;
     }
-    auto sealed = seal(std::move(**kept));
+    auto sealed = seal(std::move(**stream_message));
     if (!sealed) return sealed.error();
     if (!*sealed) continue;
     if ((*sealed)->data.size() < 2 || !counts(**sealed)) return {};

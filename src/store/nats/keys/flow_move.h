@@ -36,9 +36,9 @@ class FlowMove {
   // Creates a value, unless there is one.
   using Create = std::function<Result<void>(const KeyWrite&)>;
 
-  FlowMove(const JetStreamClient& jet, const Subjects& subjects, ZoneClock& clock,
+  FlowMove(const JetStreamClient& client, const Subjects& subjects, ZoneClock& clock,
            ReadRecord read_record, ReadAges ages, Create create)
-      : jet_(jet),
+      : client_(client),
         subjects_(subjects),
         clock_(clock),
         read_record_(std::move(read_record)),
@@ -82,20 +82,20 @@ class FlowMove {
   std::optional<KnownQueue> old_queue(const std::string& name) const;
   std::optional<std::string> old_subject(const Key& key) const;
   // nullopt: another process has written it meanwhile.
-  Result<std::optional<StreamMessage>> seal(StreamMessage kept) const;
+  Result<std::optional<StreamMessage>> seal(StreamMessage stream_message) const;
   Result<void> seal_place(const Key& key, const std::string& subject) const;
   // nullopt: the record, sealed or not, says nothing that counts.
   Result<std::optional<std::pair<Key, Value>>> value_of(const std::string& queue,
-                                                        StreamMessage kept,
+                                                        StreamMessage stream_message,
                                                         const Retention& ages) const;
   Result<void> copy(const std::string& queue, StreamMessage sealed, const Retention& ages) const;
   // The same of a record that an old process wrote after the move began.
   Result<void> copy_late(const std::string& queue, StreamMessage sealed,
                          const Retention& ages) const;
   // Whether a record still counts: after the move only if an old process wrote it since.
-  bool counts(const StreamMessage& kept) const;
+  bool counts(const StreamMessage& stream_message) const;
 
-  const JetStreamClient& jet_;
+  const JetStreamClient& client_;
   const Subjects& subjects_;
   ZoneClock& clock_;
   const ReadRecord read_record_;

@@ -59,17 +59,17 @@ Error not_made(Error error) {
 
 }  // namespace
 
-KeyValues::KeyValues(const JetStreamClient& jet, const Subjects& subjects, ZoneClock& clock,
-                     const RequestMux& exchange, Watch& watch, std::string uuid,
+KeyValues::KeyValues(const JetStreamClient& client, const Subjects& subjects, ZoneClock& clock,
+                     const RequestMux& mux, Watch& watch, std::string uuid,
                      FlowMove::ReadRecord read_record, std::function<Result<Retention>()> retention)
-    : jet_(jet),
+    : client_(client),
       subjects_(subjects),
       clock_(clock),
-      exchange_(exchange),
+      mux_(mux),
       watch_(watch),
       uuid_(std::move(uuid)),
       stream_(subjects.kv_stream()),
-      move_(jet, subjects, clock, std::move(read_record), std::move(retention),
+      move_(client, subjects, clock, std::move(read_record), std::move(retention),
             [this](const KeyWrite& item) { return create(item); }) {}
 
 // --- The stream -------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ Result<KeyValues::Where> KeyValues::enter(Make make) {
   if (entered_) return Where::here;
   const std::lock_guard lock(entering_);
   if (entered_) return Where::here;
-  auto mark = jet_.last(subjects_.meta_stream(), subjects_.meta("values"));
+  auto mark = client_.last(subjects_.meta_stream(), subjects_.meta("values"));
   if (!mark) return mark.error();
   if (!*mark) {
     if (make == Make::no) {
@@ -90,7 +90,7 @@ Result<KeyValues::Where> KeyValues::enter(Make make) {
       return *old ? Where::old_place : Where::nowhere;
     }
     if (auto made = make_stream(); !made) return not_made(made.error());
-    mark = jet_.last(subjects_.meta_stream(), subjects_.meta("values"));
+    mark = client_.last(subjects_.meta_stream(), subjects_.meta("values"));
     if (!mark) return mark.error();
     if (!*mark) return busy();
   }
@@ -101,23 +101,24 @@ Result<KeyValues::Where> KeyValues::enter(Make make) {
 }
 
 Result<void> KeyValues::make_stream() {
-  if (auto made = make_streams(jet_, {kv_plan(subjects_)}); !made) return made.error();
-  const Published sealed = jet_.publish({.subject = seal(), .headers = expecting(0)});
-  if (sealed.kind != Published::Kind::stored && sealed.kind != Published::Kind::refused)
+  if (auto made = make_streams(client_, {kv_plan(subjects_)}); !made) return made.error();
+  const PublishResult sealed = client_.publish({.subject = seal(), .headers = expecting(0)});
+  if (sealed.kind != PublishResult::Kind::stored && sealed.kind != PublishResult::Kind::refused)
     return failure_of(sealed);
   if (auto moved = move_.run(); !moved) return moved;
   Outgoing first{
       .subject = subjects_.meta("values"), .data = move_.mark_text(0), .headers = expecting(0)};
   clock_.stamp(first.headers);
-  const Published marked = jet_.publish(first);
-  if (marked.kind == Published::Kind::stored || marked.kind == Published::Kind::refused) return {};
+  const PublishResult marked = client_.publish(first);
+  if (marked.kind == PublishResult::Kind::stored || marked.kind == PublishResult::Kind::refused)
+    return {};
   return failure_of(marked);
 }
 
 Result<void> KeyValues::check_stream(const StreamMessage& mark) {
   const Plan plan = kv_plan(subjects_);
   const auto info =
-      jet_.stream_info(stream_, R"({"subjects_filter":)" + json_string(plan.seal + "*") + "}");
+      client_.stream_info(stream_, R"({"subjects_filter":)" + json_string(plan.seal + "*") + "}");
   if (!info) return info.error();
   const Error emptied = stream_emptied(subjects_, stream_);
   if (!*info) return emptied;
@@ -130,7 +131,7 @@ Result<void> KeyValues::check_stream(const StreamMessage& mark) {
     return !held || !held->member(seal()) || number_of(*state, "last_seq").value_or(0) < least;
   };
   if (lacks(**info)) {
-    const auto still = still_lacks(jet_, plan, **info, lacks);
+    const auto still = still_lacks(client_, plan, **info, lacks);
     if (!still) return still.error();
     if (*still) return emptied;
   }
@@ -151,26 +152,26 @@ std::string KeyValues::parts_of(std::string_view value_subject) const {
          std::string(value_subject.substr(subjects_.kv_root().size() + 1)) + ".";
 }
 
-KeyValues::Head KeyValues::head_from(StreamMessage kept) const {
-  Head head{.value = {.revision = {kept.sequence}, .stamp = clock_.stamp_of(kept)}};
-  if (const std::string* whole = kept.header(kKey)) {
+KeyValues::Head KeyValues::head_from(StreamMessage message) const {
+  Head head{.value = {.revision = {message.sequence}, .stamp = clock_.stamp_of(message)}};
+  if (const std::string* whole = message.header(kKey)) {
     head.key = split_key(from_token(*whole).value_or(std::string()));
   } else {
     const std::string_view tokens =
-        std::string_view(kept.subject).substr(subjects_.kv_root().size() + 2);
+        std::string_view(message.subject).substr(subjects_.kv_root().size() + 2);
     for (const std::string_view each : split(tokens, '.'))
       head.key.push_back(from_token(each).value_or(std::string()));
   }
-  if (const std::string* lives = kept.header(kValueLives))
+  if (const std::string* lives = message.header(kValueLives))
     head.value.lives = Duration{static_cast<Duration::rep>(number_in(*lives))};
-  if (const std::string* parts = kept.header(kParts)) {
+  if (const std::string* parts = message.header(kParts)) {
     const auto words = split(*parts, ' ');
     if (words.size() == 3)
       head.parts = Parts{.digest = std::string(words[0]),
                          .size = number_in(words[1]),
                          .part_size = std::max<std::uint64_t>(number_in(words[2]), 1)};
   }
-  head.value.bytes = std::move(kept.data);
+  head.value.bytes = std::move(message.data);
   return head;
 }
 
@@ -180,7 +181,7 @@ Result<Outgoing> KeyValues::message_for(const KeyWrite& item) {
     message.headers.emplace_back(kKey, escaped(joined(item.key)));
   if (item.lives) message.headers.emplace_back(kValueLives, std::to_string(item.lives->count()));
   clock_.stamp(message.headers);
-  if (item.bytes.size() <= exchange_.max_payload() / 2) {
+  if (item.bytes.size() <= mux_.max_payload() / 2) {
     message.data = item.bytes;
     return message;
   }
@@ -198,8 +199,8 @@ Result<Outgoing> KeyValues::message_for(const KeyWrite& item) {
 Result<KeyValues::Parts> KeyValues::write_parts(const std::string& subject, const KeyWrite& item) {
   const Parts parts{.digest = core::hex(encoding::sha256(item.bytes)),
                     .size = item.bytes.size(),
-                    .part_size = exchange_.max_payload() / 2};
-  auto there = jet_.last(stream_, subject);
+                    .part_size = mux_.max_payload() / 2};
+  auto there = client_.last(stream_, subject);
   if (!there) return there.error();
   if (*there && (*there)->sequence == item.expected.value) {
     const Head head = head_from(std::move(**there));
@@ -212,15 +213,15 @@ Result<KeyValues::Parts> KeyValues::write_parts(const std::string& subject, cons
                          .subject = parts_of(subject) + parts.digest + "." + std::to_string(i),
                          .data = item.bytes.substr(i * parts.part_size, parts.part_size)})
                      .headers);
-  for (const Published& written : jet_.publish(messages))
-    if (written.kind != Published::Kind::stored) return failure_of(written);
+  for (const PublishResult& written : client_.publish(messages))
+    if (written.kind != PublishResult::Kind::stored) return failure_of(written);
   return parts;
 }
 
 Result<std::string> KeyValues::read_parts(const std::string& subject, const Parts& parts) {
   std::string bytes;
   for (std::uint64_t i = 0; i < parts.count(); ++i) {
-    auto part = jet_.last(stream_, parts_of(subject) + parts.digest + "." + std::to_string(i));
+    auto part = client_.last(stream_, parts_of(subject) + parts.digest + "." + std::to_string(i));
     if (!part) return part.error();
     if (!*part)
       return damaged_value("a part of a large value in the stream " + stream_ + " is missing");
@@ -240,7 +241,7 @@ Result<std::optional<Value>> KeyValues::whole(const std::string& subject, Head h
       return std::optional(std::move(head.value));
     }
     // Parts go with their value: perhaps it is another by now, or gone.
-    auto now = jet_.last(stream_, subject);
+    auto now = client_.last(stream_, subject);
     if (!now) return now.error();
     if (!*now) return std::optional<Value>{};
     if ((*now)->sequence == head.value.revision.value || tries == kTries) return bytes.error();
@@ -254,8 +255,8 @@ Result<void> KeyValues::drop_parts(const std::string& subject, std::uint64_t bef
 
 Result<void> KeyValues::purge_before(const std::string& filter, std::uint64_t before) {
   const auto purged =
-      jet_.call("STREAM.PURGE." + stream_,
-                "{\"filter\":" + json_string(filter) + ",\"seq\":" + std::to_string(before) + "}");
+      client_.call("STREAM.PURGE." + stream_, "{\"filter\":" + json_string(filter) +
+                                                  ",\"seq\":" + std::to_string(before) + "}");
   if (!purged) return purged.error();
   if (purged->error != 0) return nats::refused("clearing the stream " + stream_, *purged);
   return {};
@@ -264,7 +265,7 @@ Result<void> KeyValues::purge_before(const std::string& filter, std::uint64_t be
 Result<std::set<std::string>> KeyValues::all_parts() const {
   std::set<std::string> all;
   for (std::size_t offset = 0;;) {
-    const auto info = jet_.stream_info(
+    const auto info = client_.stream_info(
         stream_, "{\"subjects_filter\":" + json_string(subjects_.kv_root() + "p.>") +
                      ",\"offset\":" + std::to_string(offset) + "}");
     if (!info) return info.error();
@@ -283,14 +284,14 @@ Result<void> KeyValues::drop_old_parts(const std::set<std::string>& in_use,
                                        const std::set<std::string>& there) {
   for (const std::string& parts : there) {
     if (in_use.contains(parts)) continue;
-    const auto newest = jet_.last(stream_, parts + "*");
+    const auto newest = client_.last(stream_, parts + "*");
     if (!newest) return newest.error();
     if (!*newest || clock_.now() < clock_.stamp_of(**newest) + kYoung) continue;
     // A replica that lags behind may have told what is in use; the leader decides.
     const std::size_t digest = parts.rfind('.', parts.size() - 2) + 1;
     const std::size_t tokens = subjects_.kv_root().size() + 1;
-    const auto value =
-        jet_.last(stream_, subjects_.kv_root() + "v" + parts.substr(tokens, digest - 1 - tokens));
+    const auto value = client_.last(
+        stream_, subjects_.kv_root() + "v" + parts.substr(tokens, digest - 1 - tokens));
     if (!value) return value.error();
     const std::string* used = *value ? (*value)->header(kParts) : nullptr;
     if (used && used->starts_with(parts.substr(digest, parts.size() - 1 - digest))) continue;
@@ -346,7 +347,7 @@ std::vector<Result<std::optional<Value>>> KeyValues::get_here(std::span<const Ke
   std::vector<std::string> subjects;
   for (const Key& key : keys) subjects.push_back(subject_of(key));
   subjects.push_back(seal());
-  auto found = jet_.last(stream_, subjects);
+  auto found = client_.last(stream_, subjects);
   if (found.back() && !*found.back())
     return std::vector<Answer>(keys.size(), stream_emptied(subjects_, stream_));
   const StoreTime now = clock_.now();
@@ -366,19 +367,19 @@ std::vector<Result<std::optional<Value>>> KeyValues::get_here(std::span<const Ke
   return answers;
 }
 
-Result<std::optional<KeyWritten>> KeyValues::refused(const KeyWrite& item,
-                                                     const std::string& subject,
-                                                     std::uint64_t& expected) {
-  auto there = jet_.last(stream_, subject);
+Result<std::optional<KeyWriteResult>> KeyValues::refused(const KeyWrite& item,
+                                                         const std::string& subject,
+                                                         std::uint64_t& expected) {
+  auto there = client_.last(stream_, subject);
   if (!there) return there.error();
   std::optional<Head> head;
   if (*there) head = head_from(std::move(**there));
   const bool absent = !head || head->value.expired(clock_.now());
   if (!item.expected && absent) {
     expected = head ? head->value.revision.value : 0;
-    return std::optional<KeyWritten>{};
+    return std::optional<KeyWriteResult>{};
   }
-  KeyWritten answer;
+  KeyWriteResult answer;
   if (absent) return std::optional(answer);
   auto current = whole(subject, std::move(*head));
   if (!current) return current.error();
@@ -386,8 +387,8 @@ Result<std::optional<KeyWritten>> KeyValues::refused(const KeyWrite& item,
   return std::optional(std::move(answer));
 }
 
-std::vector<Result<KeyWritten>> KeyValues::write(std::span<const KeyWrite> items) {
-  using Answer = Result<KeyWritten>;
+std::vector<Result<KeyWriteResult>> KeyValues::write(std::span<const KeyWrite> items) {
+  using Answer = Result<KeyWriteResult>;
   if (items.empty()) return {};
   if (const auto there = enter(Make::yes); !there)
     return std::vector<Answer>(items.size(), there.error());
@@ -426,15 +427,15 @@ void KeyValues::send(WriteBatch& batch) {
   for (const std::size_t i : batch.open) sent.push_back(batch.messages[i]);
   const std::vector<std::string> seals{seal()};
   const std::uint64_t last = watch_.last_value();
-  const auto burst = jet_.publish(sent, stream_, seals);
+  const auto burst = client_.publish(sent, stream_, seals);
   const bool unsealed = burst.last.front() && !*burst.last.front();
   std::vector<std::size_t> again;
   for (std::size_t k = 0; k < batch.open.size(); ++k) {
     const std::size_t i = batch.open[k];
-    const Published& written = burst.published[k];
+    const PublishResult& written = burst.published[k];
     // A number that was there before this write: the stream was restored from an older copy.
     const bool emptied = unsealed || written.sequence <= last;
-    if (written.kind == Published::Kind::refused)
+    if (written.kind == PublishResult::Kind::refused)
       batch.answers[i] = answer_refused(batch.items[i], batch.messages[i]);
     else
       batch.answers[i] = answer_published(written, emptied);
@@ -443,18 +444,18 @@ void KeyValues::send(WriteBatch& batch) {
   batch.open = std::move(again);
 }
 
-Result<KeyWritten> KeyValues::answer_published(const Published& written, bool emptied) {
-  if (written.kind != Published::Kind::stored) return failure_of(written);
+Result<KeyWriteResult> KeyValues::answer_published(const PublishResult& written, bool emptied) {
+  if (written.kind != PublishResult::Kind::stored) return failure_of(written);
   if (emptied) {
-    static_cast<void>(jet_.remove(stream_, written.sequence));
+    static_cast<void>(client_.remove(stream_, written.sequence));
     return stream_emptied(subjects_, stream_);
   }
   watch_.note_value(written.sequence);
-  return KeyWritten{.written = true, .revision = {written.sequence}};
+  return KeyWriteResult{.written = true, .revision = {written.sequence}};
 }
 
-std::optional<Result<KeyWritten>> KeyValues::answer_refused(const KeyWrite& item,
-                                                            Outgoing& message) {
+std::optional<Result<KeyWriteResult>> KeyValues::answer_refused(const KeyWrite& item,
+                                                                Outgoing& message) {
   std::uint64_t expected = 0;
   auto there = refused(item, message.subject, expected);
   if (!there) return there.error();
@@ -468,11 +469,11 @@ Result<bool> KeyValues::remove(const Key& key, core::Revision revision) {
   if (!there) return there.error();
   if (*there != Where::here) return false;
   const std::string subject = subject_of(key);
-  auto kept = jet_.get(stream_, revision.value);
-  if (!kept) return kept.error();
-  if (!*kept || (*kept)->subject != subject) return false;
-  const bool parted = (*kept)->header(kParts) != nullptr;
-  const auto removed = jet_.remove(stream_, revision.value);
+  auto message = client_.get(stream_, revision.value);
+  if (!message) return message.error();
+  if (!*message || (*message)->subject != subject) return false;
+  const bool parted = (*message)->header(kParts) != nullptr;
+  const auto removed = client_.remove(stream_, revision.value);
   if (removed && *removed && parted)
     if (auto dropped = drop_parts(subject, revision.value); !dropped) return dropped.error();
   return removed;
@@ -493,12 +494,12 @@ Result<KeyPage> KeyValues::list(const KeyList& query) {
   std::uint64_t from = first ? 1 : number_in(query.after);
   for (int round = 0; round < kRoundsToFollow; ++round) {
     std::vector<StreamMessage> found;
-    const auto more = jet_.page(stream_, filter, from, std::min(query.limit, kValuePage), found);
+    const auto more = client_.page(stream_, filter, from, std::min(query.limit, kValuePage), found);
     if (!more) return more.error();
     if (!found.empty()) from = found.back().sequence + 1;
-    for (StreamMessage& kept : found) {
-      std::string subject = kept.subject;
-      Head head = head_from(std::move(kept));
+    for (StreamMessage& message : found) {
+      std::string subject = message.subject;
+      Head head = head_from(std::move(message));
       if (head.value.expired(clock_.now()) || (query.lasting && head.value.lives)) continue;
       Key key = head.key;
       auto value = whole(subject, std::move(head));
@@ -514,7 +515,7 @@ Result<KeyPage> KeyValues::list(const KeyList& query) {
       return page;
     }
     const std::vector<std::string> ends{filter, seal()};
-    const auto last = jet_.last(stream_, ends);
+    const auto last = client_.last(stream_, ends);
     const auto& newest = last.front();
     if (!newest) return newest.error();
     if (last.back() && !*last.back()) return stream_emptied(subjects_, stream_);
@@ -552,21 +553,20 @@ Result<std::uint64_t> KeyValues::remove_expired() {
   std::vector<std::uint64_t> expired;
   std::vector<std::pair<std::string, std::uint64_t>> parted;
   std::uint64_t last = 0;
-  const auto read = jet_.each(stream_, subjects_.kv_root() + "v.>", 1, JetStreamClient::kToTheEnd,
-                              [&](StreamMessage kept) -> Result<void> {
-                                last = kept.sequence;
-                                const std::string subject = kept.subject;
-                                const Head head = head_from(std::move(kept));
-                                if (head.parts)
-                                  in_use.insert(parts_of(subject) + head.parts->digest + ".");
-                                if (!head.value.expired(clock_.now())) return {};
-                                expired.push_back(head.value.revision.value);
-                                if (head.parts)
-                                  parted.emplace_back(subject, head.value.revision.value);
-                                return {};
-                              });
+  const auto read =
+      client_.each(stream_, subjects_.kv_root() + "v.>", 1, JetStreamClient::kToTheEnd,
+                   [&](StreamMessage message) -> Result<void> {
+                     last = message.sequence;
+                     const std::string subject = message.subject;
+                     const Head head = head_from(std::move(message));
+                     if (head.parts) in_use.insert(parts_of(subject) + head.parts->digest + ".");
+                     if (!head.value.expired(clock_.now())) return {};
+                     expired.push_back(head.value.revision.value);
+                     if (head.parts) parted.emplace_back(subject, head.value.revision.value);
+                     return {};
+                   });
   if (!read) return read.error();
-  const auto removed = jet_.remove(stream_, expired);
+  const auto removed = client_.remove(stream_, expired);
   if (!removed) return removed.error();
   for (const auto& [subject, revision] : parted)
     if (auto dropped = drop_parts(subject, revision); !dropped) return dropped.error();
@@ -578,8 +578,8 @@ Result<std::uint64_t> KeyValues::remove_expired() {
 Result<void> KeyValues::create(const KeyWrite& item) {
   auto message = message_for(item);
   if (!message) return message.error();
-  const Published written = jet_.publish(*message);
-  if (written.kind == Published::Kind::stored || written.kind == Published::Kind::refused)
+  const PublishResult written = client_.publish(*message);
+  if (written.kind == PublishResult::Kind::stored || written.kind == PublishResult::Kind::refused)
     return {};
   return failure_of(written);
 }
@@ -601,13 +601,13 @@ std::vector<Result<void>> KeyValues::seal_old_places(std::span<const KeyWrite> i
 
 // A mark that is behind only notices less, so a refusal does not matter.
 Result<void> KeyValues::move_mark(std::uint64_t last) {
-  const auto mark = jet_.last(subjects_.meta_stream(), subjects_.meta("values"));
+  const auto mark = client_.last(subjects_.meta_stream(), subjects_.meta("values"));
   if (!mark) return mark.error();
   if (!*mark || FlowMove::last_in(**mark) >= last) return {};
   Outgoing next{.subject = subjects_.meta("values"),
                 .data = move_.mark_text(last),
                 .headers = expecting((*mark)->sequence)};
-  static_cast<void>(jet_.publish(next));
+  static_cast<void>(client_.publish(next));
   return {};
 }
 

@@ -28,12 +28,12 @@ namespace once::store::nats {
 class KeyValues final : public KeyValue {
  public:
   // All of these outlive it.
-  KeyValues(const JetStreamClient& jet, const Subjects& subjects, ZoneClock& clock,
-            const RequestMux& exchange, Watch& watch, std::string uuid,
-            FlowMove::ReadRecord read_record, std::function<Result<Retention>()> retention);
+  KeyValues(const JetStreamClient& client, const Subjects& subjects, ZoneClock& clock,
+            const RequestMux& mux, Watch& watch, std::string uuid, FlowMove::ReadRecord read_record,
+            std::function<Result<Retention>()> retention);
 
   std::vector<Result<std::optional<Value>>> get(std::span<const Key> keys) override;
-  std::vector<Result<KeyWritten>> write(std::span<const KeyWrite> items) override;
+  std::vector<Result<KeyWriteResult>> write(std::span<const KeyWrite> items) override;
   Result<bool> remove(const Key& key, core::Revision revision) override;
   Result<KeyPage> list(const KeyList& query) override;
 
@@ -63,7 +63,7 @@ class KeyValues final : public KeyValue {
   std::string subject_of(const Key& key) const;
   std::string parts_of(std::string_view value_subject) const;
   std::string seal() const;
-  Head head_from(StreamMessage kept) const;
+  Head head_from(StreamMessage message) const;
   // The value with the bytes of its parts. nullopt: it was removed or replaced meanwhile.
   Result<std::optional<Value>> whole(const std::string& subject, Head head);
   Result<std::string> read_parts(const std::string& subject, const Parts& parts);
@@ -72,20 +72,21 @@ class KeyValues final : public KeyValue {
   // Writes on their way into the stream.
   struct WriteBatch {
     std::span<const KeyWrite> items{};
-    std::vector<std::optional<Result<KeyWritten>>> answers{};  // of each item; nullopt: none yet
-    std::vector<Outgoing> messages{};                          // of each item
-    std::vector<std::size_t> open{};                           // items without an answer
+    std::vector<std::optional<Result<KeyWriteResult>>>
+        answers{};                     // of each item; nullopt: none yet
+    std::vector<Outgoing> messages{};  // of each item
+    std::vector<std::size_t> open{};   // items without an answer
   };
   WriteBatch messages_for(std::span<const KeyWrite> items);
   // Sends the open items once. Those that are to be sent again stay open.
   void send(WriteBatch& batch);
   // `emptied`: somebody emptied the stream, or restored an older copy.
-  Result<KeyWritten> answer_published(const Published& written, bool emptied);
+  Result<KeyWriteResult> answer_published(const PublishResult& written, bool emptied);
   // nullopt: the message, which is changed for that, is to be sent again.
-  std::optional<Result<KeyWritten>> answer_refused(const KeyWrite& item, Outgoing& message);
+  std::optional<Result<KeyWriteResult>> answer_refused(const KeyWrite& item, Outgoing& message);
   // Reads what refused a write. nullopt: the write is to be sent again, over `expected`.
-  Result<std::optional<KeyWritten>> refused(const KeyWrite& item, const std::string& subject,
-                                            std::uint64_t& expected);
+  Result<std::optional<KeyWriteResult>> refused(const KeyWrite& item, const std::string& subject,
+                                                std::uint64_t& expected);
   // Parts that were written before the value's message.
   Result<void> drop_parts(const std::string& subject, std::uint64_t before);
   Result<void> purge_before(const std::string& filter, std::uint64_t before);
@@ -102,10 +103,10 @@ class KeyValues final : public KeyValue {
   std::vector<Result<void>> seal_old_places(std::span<const KeyWrite> items);
   Result<void> move_mark(std::uint64_t last);
 
-  const JetStreamClient& jet_;
+  const JetStreamClient& client_;
   const Subjects& subjects_;
   ZoneClock& clock_;
-  const RequestMux& exchange_;
+  const RequestMux& mux_;
   Watch& watch_;
   const std::string uuid_;
   const std::string stream_;

@@ -5,13 +5,13 @@
 namespace once::store::nats {
 namespace {
 
-Result<void> add_to(LedgerScan& scan, StreamMessage kept, const ZoneClock& clock) {
-  const RecordPlace place = place_of(kept);
+Result<void> add_to(LedgerScan& scan, StreamMessage message, const ZoneClock& clock) {
+  const RecordPlace place = place_of(message);
   if (place.kind != 'k') return {};
   std::vector<MovedValue> moved;
-  auto stored = stored_from(kept, clock, &moved);
+  auto stored = stored_from(message, clock, &moved);
   if (!stored) return stored.error();
-  if (!moved.empty()) scan.parted.emplace(stored->revision, std::move(kept));
+  if (!moved.empty()) scan.parted.emplace(stored->revision, std::move(message));
   scan.keys[place.key] = std::move(*stored);
   return {};
 }
@@ -32,15 +32,15 @@ Result<LedgerScan> scan_ledger(ZoneConnection& zone, const KnownQueue& queue) {
   const std::string stream = zone.subjects.ledger_stream();
   const std::string records = zone.subjects.records(queue);
   for (int round = 0; round < kRoundsToFollow; ++round) {
-    const auto newest = zone.jet.last(stream, records);
+    const auto newest = zone.client.last(stream, records);
     if (!newest) return newest.error();
     LedgerScan scan;
     std::uint64_t seen = 0;
-    const auto read = zone.jet.each(stream, records, 1, JetStreamClient::kToTheEnd,
-                                    [&](StreamMessage kept) -> Result<void> {
-                                      seen = kept.sequence;
-                                      return add_to(scan, std::move(kept), zone.clock);
-                                    });
+    const auto read = zone.client.each(stream, records, 1, JetStreamClient::kToTheEnd,
+                                       [&](StreamMessage message) -> Result<void> {
+                                         seen = message.sequence;
+                                         return add_to(scan, std::move(message), zone.clock);
+                                       });
     if (!read) return read.error();
     if (!*newest || seen >= (*newest)->sequence) return scan;
     std::this_thread::sleep_for(kUntilReplicasFollow);

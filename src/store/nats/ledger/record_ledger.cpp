@@ -27,14 +27,14 @@ class RecordLedger::Call {
   Call(RecordLedger& ledger, std::span<const Swap> items)
       : ledger_(ledger), zone_(ledger.zone_), items_(items), answers_(items.size()) {}
 
-  std::vector<Result<Swapped>> run(Definitions definitions) {
+  std::vector<Result<SwapResult>> run(Definitions definitions) {
     find_places();
     prepare();
     write(definitions);
     take_back();
     answer_deliveries();
     read_refused();
-    std::vector<Result<Swapped>> result;
+    std::vector<Result<SwapResult>> result;
     result.reserve(answers_.size());
     for (auto& each : answers_) result.push_back(std::move(*each));
     return result;
@@ -64,7 +64,7 @@ class RecordLedger::Call {
   RecordLedger& ledger_;
   ZoneConnection& zone_;
   const std::span<const Swap> items_;
-  std::vector<std::optional<Result<Swapped>>> answers_;
+  std::vector<std::optional<Result<SwapResult>>> answers_;
   std::map<std::string, Result<KnownQueue>> queues_;
   std::vector<RecordWrite> open_;   // to be written
   std::vector<Outgoing> messages_;  // the messages of open_
@@ -165,20 +165,20 @@ void RecordLedger::Call::write(Definitions definitions_are) {
       answers_[each.index] = no_queue(each.item->at.queue);
       // No reader finds its large values either. They only use space, so an error does not matter.
       if (!each.moved.empty())
-        static_cast<void>(zone_.jet.purge(zone_.subjects.blob_stream(),
-                                          zone_.subjects.chunks(messages_[k].subject)));
+        static_cast<void>(zone_.client.purge(zone_.subjects.blob_stream(),
+                                             zone_.subjects.chunks(messages_[k].subject)));
       continue;
     }
     switch (published[k].kind) {
-      case Published::Kind::stored:
+      case PublishResult::Kind::stored:
         was_written(messages_[k], std::move(each), {published[k].sequence});
         break;
-      case Published::Kind::refused:
+      case PublishResult::Kind::refused:
         refused_subjects_.push_back(messages_[k].subject);
         refused_.push_back(each.index);
         break;
-      case Published::Kind::failed:
-      case Published::Kind::unknown: answers_[each.index] = failure_of(published[k]); break;
+      case PublishResult::Kind::failed:
+      case PublishResult::Kind::unknown: answers_[each.index] = failure_of(published[k]); break;
     }
   }
 }
@@ -213,9 +213,9 @@ void RecordLedger::Call::take_back() {
       kept.push_back(std::move(each));
       continue;
     }
-    const auto removed = standing[k]
-                             ? zone_.jet.remove(zone_.subjects.ledger_stream(), each.revision.value)
-                             : standing[k];
+    const auto removed =
+        standing[k] ? zone_.client.remove(zone_.subjects.ledger_stream(), each.revision.value)
+                    : standing[k];
     Error error = removed ? stands_elsewhere(each.item->record.sequence) : removed.error();
     error.in_doubt = !removed;
     answers_[each.index] = std::move(error);
@@ -230,13 +230,13 @@ void RecordLedger::Call::answer_deliveries() {
     Stored stored{.record = item.record, .revision = each.revision, .stamp = before_};
     if (!item.handle.empty())
       ledger_.acknowledgements_.answer_swap(*queue_of(item), item, stored, deliveries);
-    answers_[each.index] = Swapped{.written = true, .current = std::move(stored)};
+    answers_[each.index] = SwapResult{.written = true, .current = std::move(stored)};
   }
   ledger_.acknowledgements_.send_and_go_on(std::move(deliveries));
 }
 
 void RecordLedger::Call::read_refused() {
-  auto current = zone_.jet.last(zone_.subjects.ledger_stream(), refused_subjects_);
+  auto current = zone_.client.last(zone_.subjects.ledger_stream(), refused_subjects_);
   for (std::size_t k = 0; k < refused_.size(); ++k) {
     if (!current[k]) {
       answers_[refused_[k]] = current[k].error();
@@ -245,14 +245,14 @@ void RecordLedger::Call::read_refused() {
     Result<std::optional<Stored>> stored = std::optional<Stored>{};
     if (*current[k]) stored = ledger_.values_.whole_record(std::move(**current[k]));
     if (stored)
-      answers_[refused_[k]] = Swapped{.current = std::move(*stored)};
+      answers_[refused_[k]] = SwapResult{.current = std::move(*stored)};
     else
       answers_[refused_[k]] = stored.error();
   }
 }
 
-std::vector<Result<Swapped>> RecordLedger::swap(std::span<const Swap> items,
-                                                Definitions definitions) {
+std::vector<Result<SwapResult>> RecordLedger::swap(std::span<const Swap> items,
+                                                   Definitions definitions) {
   return Call(*this, items).run(definitions);
 }
 
@@ -269,7 +269,7 @@ std::vector<Result<std::optional<Stored>>> RecordLedger::get(std::span<const Add
     else
       errors[i] = known->second.error();
   }
-  auto kept = zone_.jet.last(zone_.subjects.ledger_stream(), subjects);
+  auto messages = zone_.client.last(zone_.subjects.ledger_stream(), subjects);
   std::vector<Result<std::optional<Stored>>> answers;
   answers.reserve(items.size());
   std::size_t next = 0;
@@ -278,7 +278,7 @@ std::vector<Result<std::optional<Stored>>> RecordLedger::get(std::span<const Add
       answers.emplace_back(*errors[i]);
       continue;
     }
-    auto& found = kept[next++];
+    auto& found = messages[next++];
     if (!found)
       answers.emplace_back(found.error());
     else if (!*found)

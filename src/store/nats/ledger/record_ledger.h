@@ -33,8 +33,8 @@ class RecordLedger {
         watch_(watch),
         writer_(zone) {}
 
-  std::vector<Result<Swapped>> swap(std::span<const Swap> items,
-                                    Definitions definitions = Definitions::ask);
+  std::vector<Result<SwapResult>> swap(std::span<const Swap> items,
+                                       Definitions definitions = Definitions::ask);
   std::vector<Result<std::optional<Stored>>> get(std::span<const Address> items);
 
  private:

@@ -50,14 +50,14 @@ std::vector<Result<bool>> RecordPlaces::stand_elsewhere(std::span<const RecordWr
     if (!each.other.empty()) subjects.push_back(each.other);
   // A key that has no record may be new, or the ledger was emptied: its seal is read in the same burst.
   if (!subjects.empty()) subjects.push_back(zone_.subjects.ledger_seal() + uuid_);
-  const auto kept = zone_.jet.last(zone_.subjects.ledger_stream(), subjects);
+  const auto messages = zone_.client.last(zone_.subjects.ledger_stream(), subjects);
   Result<void> whole;
-  if (!kept.empty() && kept.back() && !*kept.back()) whole = watch_.ledger_is_whole();
+  if (!messages.empty() && messages.back() && !*messages.back()) whole = watch_.ledger_is_whole();
   std::vector<Result<bool>> answers;
   std::size_t next = 0;
   for (const RecordWrite& each : writes)
     answers.push_back(each.other.empty() ? false
-                      : whole            ? stands(*each.item, kept[next++])
+                      : whole            ? stands(*each.item, messages[next++])
                                          : whole.error());
   return answers;
 }

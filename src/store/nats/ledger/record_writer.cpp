@@ -15,7 +15,7 @@ bool RecordWriter::part_changed(std::span<const Outgoing> records, std::vector<s
                                 std::vector<std::size_t>& singly) const {
   std::vector<std::string> subjects;
   for (const std::size_t i : batch) subjects.push_back(records[i].subject);
-  const auto there = zone_.jet.last_of_each(zone_.subjects.ledger_stream(), subjects);
+  const auto there = zone_.client.last_of_each(zone_.subjects.ledger_stream(), subjects);
   if (!there) return false;
   std::erase_if(batch, [&](std::size_t i) {
     const auto found = there->find(records[i].subject);
@@ -37,14 +37,14 @@ void RecordWriter::write_batch(std::span<const Outgoing> records, std::vector<st
   for (int round = 0; round < 2 && batch.size() >= 2; ++round) {
     std::vector<Outgoing> messages;
     for (const std::size_t i : batch) messages.push_back(records[i]);
-    auto answer =
-        zone_.jet.publish_together(std::move(messages), zone_.subjects.meta_stream(), definitions);
+    auto answer = zone_.client.publish_together(std::move(messages), zone_.subjects.meta_stream(),
+                                                definitions);
     if (burst.last.empty()) burst.last = std::move(answer.last);
     definitions = {};
-    const Published& written = answer.published.front();
+    const PublishResult& written = answer.published.front();
     // Another write on one of the subjects is in progress. A single write can wait for it.
-    if (written.kind == Published::Kind::failed || written.in_flight) break;
-    if (written.kind != Published::Kind::refused) {
+    if (written.kind == PublishResult::Kind::failed || written.in_flight) break;
+    if (written.kind != PublishResult::Kind::refused) {
       for (std::size_t k = 0; k < batch.size(); ++k) {
         burst.published[batch[k]] = written;
         burst.published[batch[k]].sequence = written.sequence - batch.size() + 1 + k;
@@ -59,7 +59,7 @@ void RecordWriter::write_batch(std::span<const Outgoing> records, std::vector<st
 JetStreamClient::Burst RecordWriter::write_singly(std::span<const Outgoing> records,
                                                   std::span<const std::string> definitions) {
   const auto begun = steady_clock::now();
-  auto burst = zone_.jet.publish(records, zone_.subjects.meta_stream(), definitions);
+  auto burst = zone_.client.publish(records, zone_.subjects.meta_stream(), definitions);
   choice_.took(false, records.size(), steady_clock::now() - begun);
   return burst;
 }
@@ -71,7 +71,7 @@ JetStreamClient::Burst RecordWriter::write(std::span<const Outgoing> records,
   // A batch must not have a record twice: the server would not check the second write against the
   // first.
   const std::size_t most = zone_.mux->max_payload();
-  JetStreamClient::Burst burst{.published = std::vector<Published>(records.size())};
+  JetStreamClient::Burst burst{.published = std::vector<PublishResult>(records.size())};
   std::set<std::string_view> subjects;
   std::vector<std::size_t> together;
   std::vector<std::size_t> singly;
@@ -97,8 +97,8 @@ JetStreamClient::Burst RecordWriter::write(std::span<const Outgoing> records,
   std::vector<Outgoing> rest;
   for (const std::size_t i : singly) rest.push_back(records[i]);
   const auto begun_singly = steady_clock::now();
-  auto one_by_one = zone_.jet.publish(rest, zone_.subjects.meta_stream(),
-                                      asked ? std::span<const std::string>{} : definitions);
+  auto one_by_one = zone_.client.publish(rest, zone_.subjects.meta_stream(),
+                                         asked ? std::span<const std::string>{} : definitions);
   if (planned == singly.size()) choice_.took(false, planned, steady_clock::now() - begun_singly);
   if (!asked) burst.last = std::move(one_by_one.last);
   for (std::size_t k = 0; k < singly.size(); ++k)

@@ -15,7 +15,7 @@ void SoleWriter::pass_seal() {
   messages_ = 1;
 }
 
-void SoleWriter::wrote(const Written& record) {
+void SoleWriter::wrote(const LedgerWrite& record) {
   const std::lock_guard lock(mutex_);
   if (record.sequence <= through_) start_anew();  // the stream lost what it had
   Known& known = queues_[record.queue];

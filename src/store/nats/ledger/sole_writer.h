@@ -19,7 +19,7 @@ class SoleWriter {
     std::uint64_t last{};      // number of the last write
     std::uint64_t messages{};  // how many records there are
   };
-  struct Written {
+  struct LedgerWrite {
     std::string queue{};  // its consumer
     std::string subject{};
     std::uint64_t sequence{};
@@ -28,7 +28,7 @@ class SoleWriter {
   };
   // The ledger begins with a seal, which is no record, and no record was written yet.
   void pass_seal();
-  void wrote(const Written& record);
+  void wrote(const LedgerWrite& record);
   // A reader saw that every record of the queue is settled that was written before that state.
   void saw_all_settled(const std::string& queue, const Ledger& before);
   // Whether every record of the queue is settled. False if one is not, or if that is not known.

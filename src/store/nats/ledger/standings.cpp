@@ -39,9 +39,9 @@ const StreamMessage* message_at(const MessagesBySubject& messages, const std::st
 
 void Standings::read(const StreamMessage* by_key, const StreamMessage* by_itself, Sequence sequence,
                      const ZoneClock& clock) {
-  const auto take = [&](const StreamMessage* kept, bool its_own) {
-    if (!kept || failed) return;
-    auto stored = stored_from(*kept, clock);
+  const auto take = [&](const StreamMessage* message, bool its_own) {
+    if (!message || failed) return;
+    auto stored = stored_from(*message, clock);
     if (!stored) {
       failed = stored.error();
       return;

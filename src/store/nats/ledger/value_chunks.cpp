@@ -47,11 +47,11 @@ bool KnownValues::knows(const std::string& record, Revision revision,
 }
 
 Result<void> ValueChunks::send(std::vector<Outgoing> chunks) const {
-  using Kind = Published::Kind;
-  Published failed;
+  using Kind = PublishResult::Kind;
+  PublishResult failed;
   for (int round = 0; round < kChunkRounds && !chunks.empty() && failed.kind != Kind::failed;
        ++round) {
-    const auto published = zone_.jet.publish(chunks);
+    const auto published = zone_.client.publish(chunks);
     std::vector<Outgoing> unknown;
     for (std::size_t i = 0; i < chunks.size() && failed.kind != Kind::failed; ++i) {
       // Refused: it is there, and what is there has this content.
@@ -99,7 +99,7 @@ Result<Body> ValueChunks::read(const std::string& record_subject, const MovedVal
     std::vector<std::string> subjects;
     do subjects.push_back(zone_.subjects.chunk(record_subject, value.name(), next++));
     while (next < value.chunks() && subjects.size() * value.chunk_size < kChunksAtOnce);
-    const auto found = zone_.jet.last(stream, subjects);
+    const auto found = zone_.client.last(stream, subjects);
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (!found[i]) return found[i].error();
       if (!*found[i])
@@ -126,32 +126,32 @@ Result<void> ValueChunks::fill(const std::string& record_subject,
   return {};
 }
 
-Result<std::optional<Stored>> ValueChunks::whole_record(StreamMessage kept) {
+Result<std::optional<Stored>> ValueChunks::whole_record(StreamMessage message) {
   constexpr int kLooks = 3;
   for (int look = 1;; ++look) {
     std::vector<MovedValue> moved;
-    auto stored = stored_from(kept, zone_.clock, &moved);
+    auto stored = stored_from(message, zone_.clock, &moved);
     if (!stored) return stored.error();
-    const auto filled = fill(kept.subject, moved, stored->record);
+    const auto filled = fill(message.subject, moved, stored->record);
     if (filled && !moved.empty()) {
-      known_.learn(kept.subject, stored->revision, moved);
+      known_.learn(message.subject, stored->revision, moved);
       encoding::hold_in_use(stored->record, moved);
     }
     if (filled) return std::optional<Stored>(std::move(*stored));
     // Values go with their record: perhaps it is another by now, or gone.
-    auto now = zone_.jet.last(zone_.subjects.ledger_stream(), kept.subject);
+    auto now = zone_.client.last(zone_.subjects.ledger_stream(), message.subject);
     if (!now) return now.error();
     if (!*now) return std::optional<Stored>{};
-    if ((*now)->sequence == kept.sequence || look == kLooks) return filled.error();
-    kept = std::move(**now);
+    if ((*now)->sequence == message.sequence || look == kLooks) return filled.error();
+    message = std::move(**now);
   }
 }
 
-void ValueChunks::show(const StreamMessage& kept, Record& record) const {
+void ValueChunks::show(const StreamMessage& message, Record& record) const {
   std::vector<MovedValue> moved;
-  if (!stored_from(kept, zone_.clock, &moved)) return;
+  if (!stored_from(message, zone_.clock, &moved)) return;
   for (const MovedValue& value : moved) {
-    auto body = read(kept.subject, value);
+    auto body = read(message.subject, value);
     (value.step ? record.steps[*value.step].result_cut : record.result_cut) |= !body;
     encoding::put_value(record, value, body ? std::move(*body) : Body::bytes(body.error().message));
   }

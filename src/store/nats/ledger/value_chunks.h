@@ -54,9 +54,9 @@ class ValueChunks {
     known_.learn(record_subject, revision, moved);
   }
   // The record that was read, with its values. nullopt if it is gone meanwhile.
-  Result<std::optional<Stored>> whole_record(StreamMessage kept);
+  Result<std::optional<Stored>> whole_record(StreamMessage message);
   // Puts the values into a record that a person reads. A damaged value is replaced by what is wrong.
-  void show(const StreamMessage& kept, Record& record) const;
+  void show(const StreamMessage& message, Record& record) const;
 
  private:
   Result<void> send(std::vector<Outgoing> chunks) const;

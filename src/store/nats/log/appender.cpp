@@ -61,9 +61,9 @@ Error entry_too_large(std::size_t size, std::size_t most) {
 class Appender::Call {
  public:
   Call(Appender& appender, std::span<const Append> items)
-      : appender_(appender), zone_(appender.zone_), items_(items), met_(items.size()) {}
+      : appender_(appender), zone_(appender.zone_), items_(items), outcomes_(items.size()) {}
 
-  std::vector<Result<Appended>> run() {
+  std::vector<Result<AppendResult>> run() {
     // If an id occurs more than once in `items`, only the first is sent. meet_the_first() judges
     // the others.
     for (std::size_t i = 0; i < items_.size(); ++i)
@@ -72,7 +72,7 @@ class Appender::Call {
     // trip.
     auto asked = appender_.registry_.begin_hint();
     const std::size_t singly = send_together();
-    const auto deadline = steady_clock::now() + 2 * zone_.jet.patience();
+    const auto deadline = steady_clock::now() + 2 * zone_.client.patience();
     for (int round = 0; round < kAppendRounds && !open_.empty() && steady_clock::now() < deadline;
          ++round) {
       if (round > 0) std::this_thread::sleep_for(kBetweenAppends);
@@ -83,7 +83,7 @@ class Appender::Call {
     auto queues = appender_.registry_.end_hint(std::move(asked));
     if (!queues)  // ask again: there may be a connection by now
       queues = appender_.registry_.end_hint(appender_.registry_.begin_hint());
-    std::vector<Result<Appended>> answers;
+    std::vector<Result<AppendResult>> answers;
     answers.reserve(items_.size());
     for (std::size_t i = 0; i < items_.size(); ++i)
       answers.push_back(answer_of(i, uncounted, queues));
@@ -94,7 +94,7 @@ class Appender::Call {
   std::size_t send_together();
   void send_singly(bool timed);
   void note_stored(std::size_t i, std::uint64_t sequence);
-  void heard(std::size_t i, const Published& published);
+  void heard(std::size_t i, const PublishResult& published);
   void refused(std::size_t i, Result<std::optional<StreamMessage>> in_the_way);
   // If the outcome of one round is unknown, a refusal in a later round does not settle it.
   Error failed(std::size_t i, Error error) const {
@@ -102,13 +102,13 @@ class Appender::Call {
     return error;
   }
   void meet_the_first();
-  Result<Appended> answer_of(std::size_t i, const std::map<std::string_view, Error>& uncounted,
-                             const Result<std::vector<KnownQueue>>& queues) const;
+  Result<AppendResult> answer_of(std::size_t i, const std::map<std::string_view, Error>& uncounted,
+                                 const Result<std::vector<KnownQueue>>& queues) const;
 
   Appender& appender_;
   ZoneConnection& zone_;
   const std::span<const Append> items_;
-  std::vector<std::optional<Result<AppendOutcome>>> met_;
+  std::vector<std::optional<Result<AppendOutcome>>> outcomes_;
   std::map<std::string_view, std::size_t> firsts_;  // by id
   std::vector<std::size_t> open_;                   // to be sent
   std::set<std::size_t> unknown_;                   // may be stored
@@ -135,22 +135,22 @@ void Appender::Call::send_singly(bool timed) {
   for (const std::size_t i : std::exchange(open_, {})) {
     Outgoing message = appender_.message_of(items_[i]);
     if (const std::size_t size = size_of(message); size > most) {
-      met_[i] = entry_too_large(size, most);
+      outcomes_[i] = entry_too_large(size, most);
       continue;
     }
     messages.push_back(std::move(message));
     sent.push_back(i);
   }
   const auto begun = steady_clock::now();
-  const auto published = zone_.jet.publish(messages);
+  const auto published = zone_.client.publish(messages);
   if (timed) appender_.choice_.took(false, sent.size(), steady_clock::now() - begun);
   std::vector<std::uint64_t> others;
-  for (const Published& each : published)
-    if (each.kind == Published::Kind::refused) others.push_back(each.sequence);
-  auto in_the_way = zone_.jet.get(zone_.subjects.log_stream(), others);
+  for (const PublishResult& each : published)
+    if (each.kind == PublishResult::Kind::refused) others.push_back(each.sequence);
+  auto in_the_way = zone_.client.get(zone_.subjects.log_stream(), others);
   auto next = in_the_way.begin();
   for (std::size_t k = 0; k < sent.size(); ++k) {
-    if (published[k].kind == Published::Kind::refused)
+    if (published[k].kind == PublishResult::Kind::refused)
       refused(sent[k], std::move(*next++));
     else
       heard(sent[k], published[k]);
@@ -159,17 +159,17 @@ void Appender::Call::send_singly(bool timed) {
 
 void Appender::Call::note_stored(std::size_t i, std::uint64_t sequence) {
   appender_.watch_.note_task(sequence);
-  met_[i] = accepted(items_[i], sequence);
+  outcomes_[i] = accepted(items_[i], sequence);
 }
 
-void Appender::Call::heard(std::size_t i, const Published& published) {
-  if (published.kind == Published::Kind::stored) {
+void Appender::Call::heard(std::size_t i, const PublishResult& published) {
+  if (published.kind == PublishResult::Kind::stored) {
     note_stored(i, published.sequence);
-  } else if (published.kind == Published::Kind::failed) {
-    met_[i] = failed(i, failure_of(published));
+  } else if (published.kind == PublishResult::Kind::failed) {
+    outcomes_[i] = failed(i, failure_of(published));
   } else {  // unknown: the next round sends the same message again, which finds out
     unknown_.insert(i);
-    met_[i] = failure_of(published);
+    outcomes_[i] = failure_of(published);
     open_.push_back(i);
   }
 }
@@ -177,53 +177,54 @@ void Appender::Call::heard(std::size_t i, const Published& published) {
 void Appender::Call::refused(std::size_t i, Result<std::optional<StreamMessage>> in_the_way) {
   auto there = appender_.log_.entry_of(std::move(in_the_way));
   if (!there) {
-    met_[i] = failed(i, there.error());
+    outcomes_[i] = failed(i, there.error());
   } else if (!*there) {  // retired or forgotten since: send again
     open_.push_back(i);
   } else {
     LogEntry& entry = **there;
-    met_[i] = AppendOutcome{.verdict = core::judge_append(items_[i].nonce, items_[i].digest,
-                                                          entry.nonce, entry.entry.digest),
-                            .sequence = entry.entry.sequence,
-                            .digest = entry.entry.digest,
-                            .nonce = entry.nonce,
-                            .topic = std::move(entry.entry.topic)};
+    outcomes_[i] = AppendOutcome{.verdict = core::judge_append(items_[i].nonce, items_[i].digest,
+                                                               entry.nonce, entry.entry.digest),
+                                 .sequence = entry.entry.sequence,
+                                 .digest = entry.entry.digest,
+                                 .nonce = entry.nonce,
+                                 .topic = std::move(entry.entry.topic)};
   }
 }
 
 void Appender::Call::meet_the_first() {
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const std::size_t first = firsts_.at(items_[i].id);
-    if (i != first) met_[i] = met_[first];
-    if (!met_[i] || !*met_[i]) continue;
-    AppendOutcome& met = **met_[i];
+    if (i != first) outcomes_[i] = outcomes_[first];
+    if (!outcomes_[i] || !*outcomes_[i]) continue;
+    AppendOutcome& outcome = **outcomes_[i];
     if (i != first)
-      met.verdict = core::judge_append(items_[i].nonce, items_[i].digest, met.nonce, met.digest);
-    if (met.verdict == AppendVerdict::duplicate) ++duplicates_[items_[i].id];
+      outcome.verdict =
+          core::judge_append(items_[i].nonce, items_[i].digest, outcome.nonce, outcome.digest);
+    if (outcome.verdict == AppendVerdict::duplicate) ++duplicates_[items_[i].id];
   }
 }
 
-Result<Appended> Appender::Call::answer_of(std::size_t i,
-                                           const std::map<std::string_view, Error>& uncounted,
-                                           const Result<std::vector<KnownQueue>>& queues) const {
-  if (!met_[i]) return failure_of({});
-  if (!*met_[i]) return met_[i]->error();
-  const AppendOutcome& found = **met_[i];
+Result<AppendResult> Appender::Call::answer_of(
+    std::size_t i, const std::map<std::string_view, Error>& uncounted,
+    const Result<std::vector<KnownQueue>>& queues) const {
+  if (!outcomes_[i]) return failure_of({});
+  if (!*outcomes_[i]) return outcomes_[i]->error();
+  const AppendOutcome& found = **outcomes_[i];
   if (found.verdict == AppendVerdict::duplicate)
     if (const auto error = uncounted.find(items_[i].id); error != uncounted.end())
       return error->second;
   // The task is in the log, but it is unknown whether a queue takes it. The caller appends again.
   if (!queues) return failure_of({.text = queues.error().message});
-  return Appended{.verdict = found.verdict,
-                  .sequence = found.sequence,
-                  .digest = found.digest,
-                  .unrouted = !routed(*queues, found.topic)};
+  return AppendResult{.verdict = found.verdict,
+                      .sequence = found.sequence,
+                      .digest = found.digest,
+                      .unrouted = !routed(*queues, found.topic)};
 }
 
-std::vector<Result<Appended>> Appender::append(std::span<const Append> items) {
+std::vector<Result<AppendResult>> Appender::append(std::span<const Append> items) {
   if (items.empty()) return {};
   if (auto may = watch_.may_begin(); !may)
-    return std::vector<Result<Appended>>(items.size(), may.error());
+    return std::vector<Result<AppendResult>>(items.size(), may.error());
   return Call(*this, items).run();
 }
 
@@ -237,10 +238,10 @@ std::optional<bool> Appender::leave_out_known(std::span<const Append> items,
                                               std::vector<std::size_t>& batch) const {
   std::vector<std::string> filters;
   for (const std::size_t i : batch) filters.push_back(zone_.subjects.all_of(items[i].id));
-  const auto there = zone_.jet.last_of_each(zone_.subjects.log_stream(), filters);
+  const auto there = zone_.client.last_of_each(zone_.subjects.log_stream(), filters);
   if (!there) return std::nullopt;
   std::set<std::string> ids;
-  for (const auto& [subject, kept] : *there) ids.insert(id_token(subject));
+  for (const auto& [subject, message] : *there) ids.insert(id_token(subject));
   std::erase_if(batch, [&](std::size_t i) { return ids.contains(token(items[i].id)); });
   return !ids.empty();
 }
@@ -271,15 +272,15 @@ bool Appender::append_batch(std::span<const Append> items, std::vector<std::size
     }
     auto messages = messages_of(items, batch);
     if (batch.size() < kWorthABatch) break;
-    const Published published = zone_.jet.publish_together(std::move(messages));
-    if (published.kind == Published::Kind::refused) {
+    const PublishResult published = zone_.client.publish_together(std::move(messages));
+    if (published.kind == PublishResult::Kind::refused) {
       met = true;
       continue;
     }
-    if (published.kind == Published::Kind::stored)
+    if (published.kind == PublishResult::Kind::stored)
       for (std::size_t k = 0; k < batch.size(); ++k)
         together.stored[batch[k]] = published.sequence - batch.size() + 1 + k;
-    if (published.kind == Published::Kind::unknown)
+    if (published.kind == PublishResult::Kind::unknown)
       together.unknown.insert(batch.begin(), batch.end());
     break;
   }

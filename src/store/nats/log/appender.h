@@ -21,7 +21,7 @@ class Appender {
   Appender(ZoneConnection& zone, const QueueRegistry& registry, const TaskLog& log, Watch& watch)
       : zone_(zone), registry_(registry), log_(log), watch_(watch) {}
 
-  std::vector<Result<Appended>> append(std::span<const Append> items);
+  std::vector<Result<AppendResult>> append(std::span<const Append> items);
 
  private:
   class Call;

@@ -43,9 +43,9 @@ void add_name(Headers& headers, const char* header, std::string_view bytes) {
   if (token(bytes).starts_with("==")) headers.emplace_back(header, escaped(bytes));
 }
 
-Error foreign(const StreamMessage& kept) {
+Error foreign(const StreamMessage& message) {
   return {.code = Code::store_unusable,
-          .message = "message " + std::to_string(kept.sequence) + " (" + kept.subject +
+          .message = "message " + std::to_string(message.sequence) + " (" + message.subject +
                      ") was not written by once; somebody else publishes to its subjects"};
 }
 
@@ -77,14 +77,14 @@ Outgoing task_message(const Subjects& subjects, const Append& item) {
   return message;
 }
 
-Outgoing retired_message(const Subjects& subjects, const LogEntry& kept, core::Stage stage) {
-  const Entry& entry = kept.entry;
+Outgoing retired_message(const Subjects& subjects, const LogEntry& log_entry, core::Stage stage) {
+  const Entry& entry = log_entry.entry;
   Outgoing message{.subject = subjects.old(entry.id, entry.sequence),
-                   .headers = expecting(kept.message)};
+                   .headers = expecting(log_entry.message)};
   message.headers.emplace_back("Nats-Expected-Last-Subject-Sequence-Subject",
                                subjects.all_of(entry.id));
   message.headers.emplace_back("Once-Digest", hex(entry.digest));
-  message.headers.emplace_back("Once-Nonce", hex(kept.nonce));
+  message.headers.emplace_back("Once-Nonce", hex(log_entry.nonce));
   message.headers.emplace_back("Once-Topic", entry.topic);
   message.headers.emplace_back("Once-Stage", std::to_string(static_cast<int>(stage)));
   message.headers.emplace_back("Once-Appended",
@@ -93,78 +93,80 @@ Outgoing retired_message(const Subjects& subjects, const LogEntry& kept, core::S
                                std::to_string(entry.published_at.time_since_epoch().count()));
   add_name(message.headers, "Once-Id", entry.id);
   add_times(message.headers, entry.delay, entry.lives);
-  if (!kept.keys.empty()) message.headers.emplace_back("Once-Keys", headers_text(kept.keys));
+  if (!log_entry.keys.empty())
+    message.headers.emplace_back("Once-Keys", headers_text(log_entry.keys));
   return message;
 }
 
-bool is_retired(const StreamMessage& kept) {
-  std::string_view subject = kept.subject;
+bool is_retired(const StreamMessage& message) {
+  std::string_view subject = message.subject;
   for (int i = 0; i < 2; ++i) subject.remove_prefix(subject.find('.') + 1);
   return subject.starts_with("old.");
 }
 
-Result<LogEntry> log_entry_from(StreamMessage kept, const ZoneClock& clock) {
+Result<LogEntry> log_entry_from(StreamMessage message, const ZoneClock& clock) {
   // once . zone . log|sys|old . id . rest
-  const auto tokens = tokens_of(kept.subject, 5);
-  LogEntry made{.message = kept.sequence};
+  const auto tokens = tokens_of(message.subject, 5);
+  LogEntry made{.message = message.sequence};
   Entry& entry = made.entry;
-  const std::string* digest = kept.header("Once-Digest");
-  const std::string* nonce = kept.header("Once-Nonce");
+  const std::string* digest = message.header("Once-Digest");
+  const std::string* nonce = message.header("Once-Nonce");
   if (tokens.size() != 5 || !digest || !read_hex(*digest, entry.digest) || !nonce ||
       !read_hex(*nonce, made.nonce))
-    return foreign(kept);
-  entry.id = name_of(tokens[3], kept.header("Once-Id"));
-  entry.delay = Duration{integer(kept.header("Once-Delay"))};
-  if (const auto* lives = kept.header("Once-Lives")) entry.lives = Duration{integer(lives)};
-  const StoreTime stamp = clock.stamp_of(kept);
+    return foreign(message);
+  entry.id = name_of(tokens[3], message.header("Once-Id"));
+  entry.delay = Duration{integer(message.header("Once-Delay"))};
+  if (const auto* lives = message.header("Once-Lives")) entry.lives = Duration{integer(lives)};
+  const StoreTime stamp = clock.stamp_of(message);
   made.stage_since = stamp;
   if (tokens[2] == "old") {
-    if (const auto* keys = kept.header("Once-Keys"))
+    if (const auto* keys = message.header("Once-Keys"))
       if (const auto json = encoding::parse_json(*keys))
         for (const auto& [generation, key] : json->members()) made.keys[generation] = key.string();
-    const auto* topic = kept.header("Once-Topic");
+    const auto* topic = message.header("Once-Topic");
     entry.sequence = {std::strtoull(std::string(tokens[4]).c_str(), nullptr, 10)};
-    made.stage = integer(kept.header("Once-Stage")) == 1 ? core::Stage::body_retired
-                                                         : core::Stage::records_dropped;
+    made.stage = integer(message.header("Once-Stage")) == 1 ? core::Stage::body_retired
+                                                            : core::Stage::records_dropped;
     if (topic) entry.topic = *topic;
-    entry.appended_at = StoreTime{Duration{integer(kept.header("Once-Appended"))}};
-    entry.published_at = Time{Duration{integer(kept.header("Once-Published"))}};
+    entry.appended_at = StoreTime{Duration{integer(message.header("Once-Appended"))}};
+    entry.published_at = Time{Duration{integer(message.header("Once-Published"))}};
     return made;
   }
-  entry.sequence = {kept.sequence};
+  entry.sequence = {message.sequence};
   entry.topic = tokens[4];
   entry.appended_at = stamp;
   entry.published_at = Time{stamp.time_since_epoch()};
-  const auto* kind = kept.header("Once-Body");
+  const auto* kind = message.header("Once-Body");
   if (kind && *kind == "json") {
-    auto body = StoredBody::checked_json(std::move(kept.data));
-    if (!body) return foreign(kept);
+    auto body = StoredBody::checked_json(std::move(message.data));
+    if (!body) return foreign(message);
     entry.body = std::move(*body);
   } else {
-    entry.body = Body::bytes(std::move(kept.data));
+    entry.body = Body::bytes(std::move(message.data));
   }
-  if (const auto* headers = kept.header("Once-Headers")) {
+  if (const auto* headers = message.header("Once-Headers")) {
     const auto json = encoding::parse_json(*headers);
-    if (!json) return foreign(kept);
+    if (!json) return foreign(message);
     for (const auto& [name, value] : json->members()) entry.headers[name] = value.string();
   }
   return made;
 }
 
-Result<LogNote> log_note_from(const StreamMessage& kept, const ZoneClock& clock) {
-  const auto tokens = tokens_of(kept.subject, 5);
-  if (tokens.size() != 5 || !kept.header("Once-Digest")) return foreign(kept);
+Result<LogNote> log_note_from(const StreamMessage& message, const ZoneClock& clock) {
+  const auto tokens = tokens_of(message.subject, 5);
+  if (tokens.size() != 5 || !message.header("Once-Digest")) return foreign(message);
   if (tokens[2] != "old")
     return LogNote{
-        .sequence = {kept.sequence},
+        .sequence = {message.sequence},
         .topic = std::string(tokens[4]),
-        .not_before = clock.stamp_of(kept) + Duration{integer(kept.header("Once-Delay"))},
-        .delayed = integer(kept.header("Once-Delay")) > 0};
-  const auto* topic = kept.header("Once-Topic");
+        .not_before = clock.stamp_of(message) + Duration{integer(message.header("Once-Delay"))},
+        .delayed = integer(message.header("Once-Delay")) > 0};
+  const auto* topic = message.header("Once-Topic");
   return LogNote{.sequence = {std::strtoull(std::string(tokens[4]).c_str(), nullptr, 10)},
                  .topic = topic ? *topic : std::string(),
-                 .stage = integer(kept.header("Once-Stage")) == 1 ? core::Stage::body_retired
-                                                                  : core::Stage::records_dropped};
+                 .stage = integer(message.header("Once-Stage")) == 1
+                              ? core::Stage::body_retired
+                              : core::Stage::records_dropped};
 }
 
 Outgoing record_message(const std::string& subject, const store::Address& at, PackedRecord packed,
@@ -177,28 +179,30 @@ Outgoing record_message(const std::string& subject, const store::Address& at, Pa
   return message;
 }
 
-Result<Stored> stored_from(const StreamMessage& kept, const ZoneClock& clock,
+Result<Stored> stored_from(const StreamMessage& message, const ZoneClock& clock,
                            std::vector<MovedValue>* moved) {
   std::optional<std::size_t> size;
-  if (const auto* text = kept.header("Once-Record")) size = static_cast<std::size_t>(integer(text));
+  if (const auto* text = message.header("Once-Record"))
+    size = static_cast<std::size_t>(integer(text));
   std::vector<MovedValue> elsewhere;
-  auto record = encoding::unpack(kept.data, size, elsewhere);
+  auto record = encoding::unpack(message.data, size, elsewhere);
   if (moved) *moved = std::move(elsewhere);
   if (!record) return record.error();
-  return Stored{
-      .record = std::move(*record), .revision = {kept.sequence}, .stamp = clock.stamp_of(kept)};
+  return Stored{.record = std::move(*record),
+                .revision = {message.sequence},
+                .stamp = clock.stamp_of(message)};
 }
 
-RecordPlace place_of(const StreamMessage& kept) {
+RecordPlace place_of(const StreamMessage& message) {
   // $KV . bucket . queue . generation . kind . key
-  const auto tokens = tokens_of(kept.subject, 6);
+  const auto tokens = tokens_of(message.subject, 6);
   RecordPlace place;
   if (tokens.size() != 6 || tokens[4].size() != 1) return place;
   place.kind = tokens[4].front();
   if (place.kind == 'e')
     place.sequence = {std::strtoull(std::string(tokens[5]).c_str(), nullptr, 10)};
   else
-    place.key = name_of(tokens[5], kept.header("Once-Key"));
+    place.key = name_of(tokens[5], message.header("Once-Key"));
   return place;
 }
 
@@ -214,11 +218,11 @@ Outgoing wake_message(const std::string& subject, const WakeNote& note, std::uin
   return message;
 }
 
-Result<WakeNote> wake_from(const StreamMessage& kept) {
-  WakeNote note{.sequence = {std::strtoull(last_token(kept.subject).c_str(), nullptr, 10)},
-                .after = StoreTime{Duration{integer(kept.header("Once-After"))}}};
-  if (kept.header("Once-Order")) {
-    auto order = encoding::decode_order(kept.data);
+Result<WakeNote> wake_from(const StreamMessage& message) {
+  WakeNote note{.sequence = {std::strtoull(last_token(message.subject).c_str(), nullptr, 10)},
+                .after = StoreTime{Duration{integer(message.header("Once-After"))}}};
+  if (message.header("Once-Order")) {
+    auto order = encoding::decode_order(message.data);
     if (!order) return order.error();
     note.order = std::move(*order);
   }

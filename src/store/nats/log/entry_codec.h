@@ -25,11 +25,11 @@ struct LogEntry {
 };
 
 Outgoing task_message(const Subjects& subjects, const Append& item);
-Outgoing retired_message(const Subjects& subjects, const LogEntry& kept, core::Stage stage);
+Outgoing retired_message(const Subjects& subjects, const LogEntry& log_entry, core::Stage stage);
 // Whether the message is what retention has left of a task.
-bool is_retired(const StreamMessage& kept);
+bool is_retired(const StreamMessage& message);
 // The body is the message's data, moved.
-Result<LogEntry> log_entry_from(StreamMessage kept, const ZoneClock& clock);
+Result<LogEntry> log_entry_from(StreamMessage message, const ZoneClock& clock);
 // The part of an entry that counting needs.
 struct LogNote {
   Sequence sequence{};
@@ -38,12 +38,12 @@ struct LogNote {
   StoreTime not_before{};
   bool delayed = false;  // it waits until then
 };
-Result<LogNote> log_note_from(const StreamMessage& kept, const ZoneClock& clock);
+Result<LogNote> log_note_from(const StreamMessage& message, const ZoneClock& clock);
 
 Outgoing record_message(const std::string& subject, const store::Address& at, PackedRecord packed,
                         Revision expected);
 // Without the values that lie elsewhere. `moved` receives their places.
-Result<Stored> stored_from(const StreamMessage& kept, const ZoneClock& clock,
+Result<Stored> stored_from(const StreamMessage& message, const ZoneClock& clock,
                            std::vector<MovedValue>* moved = nullptr);
 // What a record's subject says: k, e or l, and what follows.
 struct RecordPlace {
@@ -51,7 +51,7 @@ struct RecordPlace {
   std::string key{};
   Sequence sequence{};
 };
-RecordPlace place_of(const StreamMessage& kept);
+RecordPlace place_of(const StreamMessage& message);
 
 // What makes a queue look at an entry again.
 struct WakeNote {
@@ -60,7 +60,7 @@ struct WakeNote {
   StoreTime after{};  // not before
 };
 Outgoing wake_message(const std::string& subject, const WakeNote& note, std::uint64_t expected);
-Result<WakeNote> wake_from(const StreamMessage& kept);
+Result<WakeNote> wake_from(const StreamMessage& message);
 
 std::string last_token(std::string_view subject);
 

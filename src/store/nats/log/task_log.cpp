@@ -16,9 +16,9 @@ std::map<Sequence, LogEntry> in_order(std::vector<StreamMessage> tasks, std::vec
                                       Sequence after, std::uint64_t last, std::string_view filter,
                                       const ZoneClock& clock) {
   std::map<Sequence, LogEntry> entries;
-  for (StreamMessage& kept : tasks) {
-    if (kept.sequence > last) break;
-    auto entry = log_entry_from(std::move(kept), clock);
+  for (StreamMessage& message : tasks) {
+    if (message.sequence > last) break;
+    auto entry = log_entry_from(std::move(message), clock);
     if (!entry) continue;  // no once wrote it, and no queue runs it
     entries[entry->entry.sequence] = std::move(*entry);
   }
@@ -34,27 +34,29 @@ std::map<Sequence, LogEntry> in_order(std::vector<StreamMessage> tasks, std::vec
 
 }  // namespace
 
-Result<std::optional<LogEntry>> TaskLog::entry_of(Result<std::optional<StreamMessage>> kept) const {
-  if (!kept) return kept.error();
-  if (!*kept) return std::optional<LogEntry>{};
-  auto entry = log_entry_from(std::move(**kept), zone_.clock);
+Result<std::optional<LogEntry>> TaskLog::entry_of(
+    Result<std::optional<StreamMessage>> message) const {
+  if (!message) return message.error();
+  if (!*message) return std::optional<LogEntry>{};
+  auto entry = log_entry_from(std::move(**message), zone_.clock);
   if (!entry) return entry.error();
   return std::optional<LogEntry>(std::move(*entry));
 }
 
 Result<std::optional<LogEntry>> TaskLog::entry_at(Sequence sequence) const {
   const std::string log = zone_.subjects.log_stream();
-  auto whole = entry_of(zone_.jet.get(log, sequence.value));
+  auto whole = entry_of(zone_.client.get(log, sequence.value));
   if (!whole) return whole;
   if (*whole && (*whole)->stage == core::Stage::whole) return whole;
-  const auto note = zone_.jet.last(zone_.subjects.old_stream(), zone_.subjects.old_note(sequence));
+  const auto note =
+      zone_.client.last(zone_.subjects.old_stream(), zone_.subjects.old_note(sequence));
   if (!note) return note.error();
   if (!*note) return std::optional<LogEntry>{};
-  return entry_of(zone_.jet.last(log, (*note)->data));
+  return entry_of(zone_.client.last(log, (*note)->data));
 }
 
 Result<std::optional<Entry>> TaskLog::find(std::string_view id) const {
-  auto found = entry_of(zone_.jet.last(zone_.subjects.log_stream(), zone_.subjects.all_of(id)));
+  auto found = entry_of(zone_.client.last(zone_.subjects.log_stream(), zone_.subjects.all_of(id)));
   if (!found) return found.error();
   if (!*found) return std::optional<Entry>{};
   Entry& entry = (*found)->entry;
@@ -63,14 +65,14 @@ Result<std::optional<Entry>> TaskLog::find(std::string_view id) const {
 }
 
 Result<void> TaskLog::read_range(const std::string& notes, std::vector<LogEntry>& into) const {
-  const auto noted = zone_.jet.all(zone_.subjects.old_stream(), notes);
+  const auto noted = zone_.client.all(zone_.subjects.old_stream(), notes);
   if (!noted) return noted.error();
   std::vector<std::string> subjects;
   for (const StreamMessage& note : *noted) subjects.push_back(note.data);
-  auto olds = zone_.jet.last_of_each(zone_.subjects.log_stream(), subjects);
+  auto olds = zone_.client.last_of_each(zone_.subjects.log_stream(), subjects);
   if (!olds) return olds.error();
-  for (auto& [subject, kept] : *olds) {
-    auto entry = log_entry_from(std::move(kept), zone_.clock);
+  for (auto& [subject, message] : *olds) {
+    auto entry = log_entry_from(std::move(message), zone_.clock);
     if (!entry) return entry.error();
     into.push_back(std::move(*entry));
   }
@@ -85,7 +87,7 @@ Result<std::uint64_t> TaskLog::read_retired(std::uint64_t first, std::uint64_t l
     std::vector<std::string> filters;
     for (std::uint64_t range = from; range <= to; ++range)
       filters.push_back(zone_.subjects.old_notes(range));
-    const auto there = zone_.jet.last(zone_.subjects.old_stream(), filters);
+    const auto there = zone_.client.last(zone_.subjects.old_stream(), filters);
     for (std::uint64_t range = from; range <= to; ++range) {
       if (!there[range - from]) return there[range - from].error();
       if (!*there[range - from]) continue;
@@ -102,8 +104,8 @@ Result<TaskLog::Tasks> TaskLog::tasks_after(Sequence after, std::size_t limit, s
   while (found.more && found.messages.size() < limit && !found.passed_retired) {
     std::vector<StreamMessage> page;
     const auto more =
-        zone_.jet.page(zone_.subjects.log_stream(), filter, found.seen + 1,
-                       std::clamp(limit - found.messages.size(), at_least, kMostInPage), page);
+        zone_.client.page(zone_.subjects.log_stream(), filter, found.seen + 1,
+                          std::clamp(limit - found.messages.size(), at_least, kMostInPage), page);
     if (!more) return more.error();
     found.more = *more;
     if (!page.empty()) found.seen = page.back().sequence;
@@ -114,7 +116,7 @@ Result<TaskLog::Tasks> TaskLog::tasks_after(Sequence after, std::size_t limit, s
 }
 
 Result<std::uint64_t> TaskLog::last_number() const {
-  const auto end = zone_.jet.last(zone_.subjects.log_stream(), zone_.subjects.whole_log());
+  const auto end = zone_.client.last(zone_.subjects.log_stream(), zone_.subjects.whole_log());
   if (!end) return end.error();
   return *end ? (*end)->sequence : 0;
 }
@@ -158,11 +160,12 @@ std::map<std::string_view, Error> TaskLog::count_duplicates(
   for (const auto& [id, count] : counts)
     messages.push_back({.subject = zone_.subjects.duplicates(id),
                         .headers = {{"Nats-Incr", "+" + std::to_string(count)}}});
-  const auto published = zone_.jet.publish(messages);
+  const auto published = zone_.client.publish(messages);
   std::map<std::string_view, Error> uncounted;
   std::size_t next = 0;
   for (const auto& [id, count] : counts)
-    if (const Published& counted = published[next++]; counted.kind != Published::Kind::stored)
+    if (const PublishResult& counted = published[next++];
+        counted.kind != PublishResult::Kind::stored)
       uncounted.emplace(id, failure_of(counted));
   return uncounted;
 }
@@ -171,7 +174,7 @@ Result<void> TaskLog::read_duplicates(std::span<Entry> entries) const {
   std::vector<std::string> subjects;
   subjects.reserve(entries.size());
   for (const Entry& entry : entries) subjects.push_back(zone_.subjects.duplicates(entry.id));
-  const auto counters = zone_.jet.last_of_each(zone_.subjects.count_stream(), subjects);
+  const auto counters = zone_.client.last_of_each(zone_.subjects.count_stream(), subjects);
   if (!counters) return counters.error();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto counter = counters->find(subjects[i]);

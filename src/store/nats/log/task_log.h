@@ -19,7 +19,7 @@ class TaskLog {
   explicit TaskLog(ZoneConnection& zone) : zone_(zone) {}
 
   // What a message of the stream stands for. nullopt if the message is gone.
-  Result<std::optional<LogEntry>> entry_of(Result<std::optional<StreamMessage>> kept) const;
+  Result<std::optional<LogEntry>> entry_of(Result<std::optional<StreamMessage>> message) const;
   // The entry of that sequence, retired or not. nullopt if it is forgotten.
   Result<std::optional<LogEntry>> entry_at(Sequence sequence) const;
   Result<std::optional<Entry>> find(std::string_view id) const;

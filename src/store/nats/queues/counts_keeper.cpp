@@ -17,13 +17,13 @@ std::shared_ptr<SharedCounts> CountsKeeper::of(const KnownQueue& queue) {
 
 Result<bool> CountsKeeper::read_records(const KnownQueue& queue, QueueCounts& counts) const {
   bool news = false;
-  const auto read = zone_.jet.each(
+  const auto read = zone_.client.each(
       zone_.subjects.ledger_stream(), zone_.subjects.records(queue), counts.ledger_seen + 1,
-      JetStreamClient::kToTheEnd, [&](StreamMessage kept) -> Result<void> {
+      JetStreamClient::kToTheEnd, [&](StreamMessage message) -> Result<void> {
         news = true;
-        const RecordPlace place = place_of(kept);
-        const auto stored = stored_from(kept, zone_.clock);
-        counts.ledger_seen = kept.sequence;
+        const RecordPlace place = place_of(message);
+        const auto stored = stored_from(message, zone_.clock);
+        counts.ledger_seen = message.sequence;
         // A damaged record is counted as one without a task. A caller that needs it finds the damage.
         if (stored && place.kind == 'e')
           counts.see_record(QueueCounts::Place::own, place.sequence, stored->record, stored->stamp);
@@ -31,7 +31,7 @@ Result<bool> CountsKeeper::read_records(const KnownQueue& queue, QueueCounts& co
           counts.see_record(QueueCounts::Place::key, stored->record.sequence, stored->record,
                             stored->stamp);
         else
-          counts.see_lone(std::move(kept.subject));
+          counts.see_lone(std::move(message.subject));
         return {};
       });
   if (!read) return read.error();
@@ -45,10 +45,10 @@ Result<bool> CountsKeeper::read_news(const KnownQueue& queue, QueueCounts& count
   // The ledger before the log: an entry is there before its record.
   auto news = read_records(queue, counts);
   if (!news) return news;
-  const auto see = [&](const StreamMessage& kept, std::uint64_t& seen) -> Result<void> {
+  const auto see = [&](const StreamMessage& message, std::uint64_t& seen) -> Result<void> {
     *news = true;
-    seen = kept.sequence;
-    const auto note = log_note_from(kept, zone_.clock);
+    seen = message.sequence;
+    const auto note = log_note_from(message, zone_.clock);
     if (!note) return {};  // no once wrote it
     if (!queue.has(note->topic, note->sequence)) return {};
     // An entry without a delay does not wait for a clock that is behind.
@@ -59,28 +59,30 @@ Result<bool> CountsKeeper::read_news(const KnownQueue& queue, QueueCounts& count
   };
   // What is left of a retired task comes after it, and its subject does not tell its topic.
   const std::uint64_t from = queue.definition.from.value_or(0);
-  auto read =
-      zone_.jet.each(zone_.subjects.log_stream(), zone_.subjects.logs(queue.definition.topic),
-                     std::max(counts.log_seen + 1, from), log_up_to,
-                     [&](const StreamMessage& kept) { return see(kept, counts.log_seen); });
+  auto read = zone_.client.each(
+      zone_.subjects.log_stream(), zone_.subjects.logs(queue.definition.topic),
+      std::max(counts.log_seen + 1, from), log_up_to,
+      [&](const StreamMessage& message) { return see(message, counts.log_seen); });
   if (read)
-    read = zone_.jet.each(zone_.subjects.log_stream(), zone_.subjects.olds(), counts.olds_seen + 1,
-                          JetStreamClient::kToTheEnd,
-                          [&](const StreamMessage& kept) { return see(kept, counts.olds_seen); });
+    read = zone_.client.each(
+        zone_.subjects.log_stream(), zone_.subjects.olds(), counts.olds_seen + 1,
+        JetStreamClient::kToTheEnd,
+        [&](const StreamMessage& message) { return see(message, counts.olds_seen); });
   if (!read) return read.error();
   return news;
 }
 
 Result<CountsKeeper::Newest> CountsKeeper::newest_of(const KnownQueue& queue) const {
-  const auto record = zone_.jet.last(zone_.subjects.ledger_stream(), zone_.subjects.records(queue));
+  const auto record =
+      zone_.client.last(zone_.subjects.ledger_stream(), zone_.subjects.records(queue));
   if (!record) return record.error();
   const std::array<std::string, 2> in_log{zone_.subjects.logs(queue.definition.topic),
                                           zone_.subjects.olds()};
-  const auto entries = zone_.jet.last(zone_.subjects.log_stream(), in_log);
+  const auto entries = zone_.client.last(zone_.subjects.log_stream(), in_log);
   for (const auto& entry : entries)
     if (!entry) return entry.error();
-  const auto sequence_of = [](const std::optional<StreamMessage>& kept) {
-    return kept ? kept->sequence : 0;
+  const auto sequence_of = [](const std::optional<StreamMessage>& message) {
+    return message ? message->sequence : 0;
   };
   Newest newest{.record = sequence_of(*record),
                 .entry = sequence_of(*entries[0]),
@@ -117,11 +119,11 @@ Result<bool> CountsKeeper::catch_up(const KnownQueue& queue, QueueCounts& counts
 Result<bool> CountsKeeper::agrees_with_server(const KnownQueue& queue,
                                               const QueueCounts& counts) const {
   const auto records =
-      zone_.jet.count(zone_.subjects.ledger_stream(), zone_.subjects.records(queue));
+      zone_.client.count(zone_.subjects.ledger_stream(), zone_.subjects.records(queue));
   if (!records) return records.error();
   const auto whole =
-      zone_.jet.count(zone_.subjects.log_stream(), zone_.subjects.logs(queue.definition.topic),
-                      queue.definition.from.value_or(0));
+      zone_.client.count(zone_.subjects.log_stream(), zone_.subjects.logs(queue.definition.topic),
+                         queue.definition.from.value_or(0));
   if (!whole) return whole.error();
   return *records == counts.records() && *whole == counts.whole();
 }

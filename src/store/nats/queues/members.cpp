@@ -12,8 +12,8 @@ constexpr const char* kGone = "1s";
 
 // A number that nobody uses and a record that expires do no harm, so a write without an answer is
 // not in doubt.
-Error not_joined(const Published& published) {
-  if (published.kind != Published::Kind::unknown) return failure_of(published);
+Error not_joined(const PublishResult& published) {
+  if (published.kind != PublishResult::Kind::unknown) return failure_of(published);
   return {.code = Code::store_unavailable,
           .message = "the NATS server did not confirm that it stored this worker's presence (" +
                      published.text + "); nothing was claimed",
@@ -36,7 +36,7 @@ class NatsMembership final : public Membership {
     renewing_.join();
     // Overwritten, not deleted: who may delete here could delete the queues.
     message_.headers = {{"Nats-TTL", kGone}, {kLeft, "1"}};
-    static_cast<void>(zone_->jet.publish(message_));
+    static_cast<void>(zone_->client.publish(message_));
     joined_->left(number_);
   }
   NatsMembership(const NatsMembership&) = delete;
@@ -51,7 +51,7 @@ class NatsMembership final : public Membership {
     std::condition_variable_any asleep;
     std::unique_lock lock(mutex);
     while (!asleep.wait_for(lock, stop, kRenewEvery, [&] { return stop.stop_requested(); }))
-      static_cast<void>(zone_->jet.publish(message_));
+      static_cast<void>(zone_->client.publish(message_));
   }
 
   std::shared_ptr<ZoneConnection> zone_;  // shared with the store, which may go first
@@ -87,14 +87,14 @@ Result<void> Members::may_fetch(Member member, const KnownQueue& queue) const {
 Result<std::unique_ptr<Membership>> Members::join(std::string_view name, std::string_view worker) {
   const auto queue = registry_.must_know(name);
   if (!queue) return queue.error();
-  const Published counted =
-      zone_->jet.publish({.subject = zone_->subjects.members(), .headers = {{"Nats-Incr", "+1"}}});
-  if (counted.kind != Published::Kind::stored) return not_joined(counted);
+  const PublishResult counted = zone_->client.publish(
+      {.subject = zone_->subjects.members(), .headers = {{"Nats-Incr", "+1"}}});
+  if (counted.kind != PublishResult::Kind::stored) return not_joined(counted);
   const Member number{std::strtoull(counted.value.c_str(), nullptr, 10)};
   const std::string subject = zone_->subjects.worker_root(*queue) + counted.value;
-  const Published here = zone_->jet.publish(
+  const PublishResult here = zone_->client.publish(
       {.subject = subject, .data = std::string(worker), .headers = {{"Nats-TTL", kMemberLives}}});
-  if (here.kind != Published::Kind::stored) return not_joined(here);
+  if (here.kind != PublishResult::Kind::stored) return not_joined(here);
   if (auto restored = consumers_.restore(*queue); !restored) return restored.error();
   joined_->joined(number, queue->consumer());
   watch_.note_worker();
@@ -106,10 +106,10 @@ Result<std::unique_ptr<Membership>> Members::join(std::string_view name, std::st
 // clock of the server that stamped them.
 Result<std::uint64_t> Members::workers(const KnownQueue& queue) const {
   const std::string stream = zone_->subjects.meta_stream();
-  const auto joined = zone_->jet.all(stream, zone_->subjects.worker_root(queue) + "*");
+  const auto joined = zone_->client.all(stream, zone_->subjects.worker_root(queue) + "*");
   if (!joined) return joined.error();
   if (joined->empty()) return 0;
-  const auto info = zone_->jet.call("STREAM.INFO." + stream, "");
+  const auto info = zone_->client.call("STREAM.INFO." + stream, "");
   if (!info) return info.error();
   if (info->error != 0) return refused("the stream " + stream, *info);
   const auto time = time_from(text_of(info->json, "ts"));

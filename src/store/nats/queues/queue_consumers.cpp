@@ -25,10 +25,11 @@ Result<std::uint64_t> QueueConsumers::make(const KnownQueue& queue) {
   if (queue.definition.ledger) return waiting;
   if (queue.foreign()) {
     if (auto same = foreign_.check_the_same(queue); !same) return same.error();
-    if (auto copies = ensure_copy_stream(zone_.jet, zone_.subjects); !copies) return copies.error();
+    if (auto copies = ensure_copy_stream(zone_.client, zone_.subjects); !copies)
+      return copies.error();
   }
   for (const Plan& plan : plans(queue)) {
-    const auto made = zone_.jet.make_consumer(plan.name, queue.consumer(), plan.config);
+    const auto made = zone_.client.make_consumer(plan.name, queue.consumer(), plan.config);
     if (!made) return made.error();
     waiting = number_of(made->json, "num_pending").value_or(0);
   }
@@ -41,7 +42,7 @@ Result<std::uint64_t> QueueConsumers::make(const KnownQueue& queue) {
 Result<void> QueueConsumers::restore(const KnownQueue& queue) {
   if (queue.definition.ledger) return {};
   for (const Plan& plan : plans(queue)) {
-    const auto info = zone_.jet.call("CONSUMER.INFO." + plan.name + "." + queue.consumer(), "");
+    const auto info = zone_.client.call("CONSUMER.INFO." + plan.name + "." + queue.consumer(), "");
     if (!info) return info.error();
     const bool missing = info->error == kNoConsumer || info->error == kNoStream;
     if (!missing && info->error != 0) return refused("looking at " + queue.consumer(), *info);
@@ -57,13 +58,14 @@ Result<void> QueueConsumers::restore(const KnownQueue& queue) {
 Result<void> QueueConsumers::remove(const KnownQueue& queue) {
   for (const std::string& stream :
        {zone_.subjects.source_stream(queue), zone_.subjects.wake_stream()})
-    if (auto gone = zone_.jet.call("CONSUMER.DELETE." + stream + "." + queue.consumer(), ""); !gone)
+    if (auto gone = zone_.client.call("CONSUMER.DELETE." + stream + "." + queue.consumer(), "");
+        !gone)
       return gone.error();
   return {};
 }
 
 Result<ConsumerState> QueueConsumers::state(const KnownQueue& queue) const {
-  const auto info = zone_.jet.call(
+  const auto info = zone_.client.call(
       "CONSUMER.INFO." + zone_.subjects.source_stream(queue) + "." + queue.consumer(), "");
   if (!info) return info.error();
   const auto wanted = encoding::parse_json(plans(queue).back().config);

@@ -43,9 +43,9 @@ Result<Meta::QueueAdded> QueueEditor::add(const Queue& queue) {
     if (!*there) {
       // A queue that is added to a purged zone would run tasks again that are completed.
       if (auto same = watch_.has_its_uuid(); !same) return same.error();
-      const Published written = registry_.write(wanted);
-      if (written.kind == Published::Kind::failed) return failure_of(written);
-      if (written.kind != Published::Kind::stored) continue;  // lost, or unknown: look
+      const PublishResult written = registry_.write(wanted);
+      if (written.kind == PublishResult::Kind::failed) return failure_of(written);
+      if (written.kind != PublishResult::Kind::stored) continue;  // lost, or unknown: look
     }
     auto found = consumers_.make(wanted);
     // What the server will never have so is not left half made.
@@ -86,10 +86,11 @@ Result<bool> QueueEditor::set(const Queue& queue, const Queue& expected) {
     if (there->definition != expected) return false;
     if (queue != expected) {
       there->definition = queue;
-      const Published written = registry_.write(*there);
-      if (written.kind == Published::Kind::failed || written.kind == Published::Kind::unknown)
+      const PublishResult written = registry_.write(*there);
+      if (written.kind == PublishResult::Kind::failed ||
+          written.kind == PublishResult::Kind::unknown)
         return failure_of(written);
-      if (written.kind != Published::Kind::stored) continue;
+      if (written.kind != PublishResult::Kind::stored) continue;
     }
     if (auto restored = restore(*there, expected); !restored) return restored.error();
     return true;
@@ -122,9 +123,9 @@ Result<void> QueueEditor::clear(const KnownQueue& queue) {
         std::pair{subjects.wake_stream(), subjects.wakes(queue)},
         std::pair{subjects.meta_stream(), subjects.past_root(queue) + "*"},
         std::pair{subjects.meta_stream(), subjects.worker_root(queue) + "*"}})
-    if (auto cleared = zone_.jet.purge(stream, filter); !cleared) return cleared.error();
+    if (auto cleared = zone_.client.purge(stream, filter); !cleared) return cleared.error();
   if (!queue.foreign()) return {};
-  return zone_.jet.purge(subjects.copy_stream(), subjects.copy_root(queue) + ">");
+  return zone_.client.purge(subjects.copy_stream(), subjects.copy_root(queue) + ">");
 }
 
 }  // namespace once::store::nats

@@ -8,18 +8,18 @@ namespace {
 
 constexpr std::size_t kQueuesAtOnce = 1000;  // definitions that are read at once
 
-Result<KnownQueue> queue_from(const StreamMessage& kept) {
-  auto definition = encoding::decode_queue(kept.data);
+Result<KnownQueue> queue_from(const StreamMessage& message) {
+  auto definition = encoding::decode_queue(message.data);
   if (!definition) return definition.error();
-  const std::string* generation = kept.header("Once-Generation");
+  const std::string* generation = message.header("Once-Generation");
   if (!generation)
     return Error{.code = Code::store_unusable,
-                 .message = "the definition at " + kept.subject + " was not written by once"};
-  const std::string* made = kept.header("Once-Stream-Made");
-  const std::string* whole = kept.header("Once-Stream-Whole");
+                 .message = "the definition at " + message.subject + " was not written by once"};
+  const std::string* made = message.header("Once-Stream-Made");
+  const std::string* whole = message.header("Once-Stream-Whole");
   return KnownQueue{.definition = std::move(*definition),
                     .generation = *generation,
-                    .revision = kept.sequence,
+                    .revision = message.sequence,
                     .stream_made = made ? *made : std::string(),
                     .stream_whole = whole ? std::strtoull(whole->c_str(), nullptr, 10) : 0};
 }
@@ -43,16 +43,17 @@ Error no_queue(std::string_view name) {
           .message = "there is no queue " + std::string(name) + "; nothing was done: add it first"};
 }
 
-Result<std::optional<KnownQueue>> known_from(const Result<std::optional<StreamMessage>>& kept) {
-  if (!kept) return kept.error();
-  if (!*kept || was_moved(**kept)) return std::optional<KnownQueue>{};
-  auto queue = queue_from(**kept);
+Result<std::optional<KnownQueue>> known_from(const Result<std::optional<StreamMessage>>& message) {
+  if (!message) return message.error();
+  if (!*message || was_moved(**message)) return std::optional<KnownQueue>{};
+  auto queue = queue_from(**message);
   if (!queue) return queue.error();
   return std::optional<KnownQueue>(std::move(*queue));
 }
 
 Result<std::optional<KnownQueue>> QueueRegistry::known(std::string_view name) {
-  auto queue = known_from(zone_.jet.last(zone_.subjects.meta_stream(), zone_.subjects.queue(name)));
+  auto queue =
+      known_from(zone_.client.last(zone_.subjects.meta_stream(), zone_.subjects.queue(name)));
   if (queue) remember(name, *queue);
   return queue;
 }
@@ -86,20 +87,20 @@ Result<KnownQueue> QueueRegistry::must_know(std::string_view name) {
   return std::move(**queue);
 }
 
-RequestMux::Asked QueueRegistry::begin_hint() const {
-  return zone_.jet.begin_page(zone_.subjects.meta_stream(), zone_.subjects.meta("queue.*"), 1,
-                              kQueuesAtOnce);
+RequestMux::PendingQuestion QueueRegistry::begin_hint() const {
+  return zone_.client.begin_page(zone_.subjects.meta_stream(), zone_.subjects.meta("queue.*"), 1,
+                                 kQueuesAtOnce);
 }
 
-Result<std::vector<KnownQueue>> QueueRegistry::end_hint(RequestMux::Asked asked) const {
-  std::vector<StreamMessage> kept;
-  auto more = zone_.jet.end_page(std::move(asked), kept);
+Result<std::vector<KnownQueue>> QueueRegistry::end_hint(RequestMux::PendingQuestion asked) const {
+  std::vector<StreamMessage> messages;
+  auto more = zone_.client.end_page(std::move(asked), messages);
   while (more && *more)
-    more = zone_.jet.page(zone_.subjects.meta_stream(), zone_.subjects.meta("queue.*"),
-                          kept.back().sequence + 1, kQueuesAtOnce, kept);
+    more = zone_.client.page(zone_.subjects.meta_stream(), zone_.subjects.meta("queue.*"),
+                             messages.back().sequence + 1, kQueuesAtOnce, messages);
   if (!more) return more.error();
   std::map<std::string, KnownQueue> queues;  // one that is changed meanwhile may be there twice
-  for (const StreamMessage& each : kept) {
+  for (const StreamMessage& each : messages) {
     if (was_moved(each)) continue;
     auto queue = queue_from(each);
     if (!queue) return queue.error();
@@ -113,7 +114,7 @@ Result<std::vector<KnownQueue>> QueueRegistry::end_hint(RequestMux::Asked asked)
 
 Result<std::vector<KnownQueue>> QueueRegistry::all() {
   const std::string stream = zone_.subjects.meta_stream();
-  const auto info = zone_.jet.stream_info(
+  const auto info = zone_.client.stream_info(
       stream, "{\"subjects_filter\":" + json_string(zone_.subjects.meta("queue.*")) + "}");
   if (!info) return info.error();
   const encoding::Json* state = *info ? (*info)->member("state") : nullptr;
@@ -122,20 +123,20 @@ Result<std::vector<KnownQueue>> QueueRegistry::all() {
   if (named)
     for (const auto& [subject, count] : named->members()) subjects.push_back(subject);
   std::vector<KnownQueue> queues;
-  for (const auto& kept : zone_.jet.last(stream, subjects)) {
-    auto queue = known_from(kept);
+  for (const auto& message : zone_.client.last(stream, subjects)) {
+    auto queue = known_from(message);
     if (!queue) return queue.error();
     if (*queue) queues.push_back(std::move(**queue));
   }
   return queues;
 }
 
-Published QueueRegistry::write(const KnownQueue& queue) const {
-  return zone_.jet.publish(definition_message(zone_.subjects, queue));
+PublishResult QueueRegistry::write(const KnownQueue& queue) const {
+  return zone_.client.publish(definition_message(zone_.subjects, queue));
 }
 
 Result<bool> QueueRegistry::remove(const KnownQueue& queue) {
-  auto removed = zone_.jet.remove(zone_.subjects.meta_stream(), queue.revision);
+  auto removed = zone_.client.remove(zone_.subjects.meta_stream(), queue.revision);
   if (removed && *removed) remember(queue.definition.name, std::nullopt);
   return removed;
 }

@@ -15,7 +15,7 @@ namespace once::store::nats {
 
 Error no_queue(std::string_view name);
 // A definition as it was read. nullopt if there is none.
-Result<std::optional<KnownQueue>> known_from(const Result<std::optional<StreamMessage>>& kept);
+Result<std::optional<KnownQueue>> known_from(const Result<std::optional<StreamMessage>>& message);
 
 class QueueRegistry {
  public:
@@ -35,11 +35,11 @@ class QueueRegistry {
   Result<std::vector<KnownQueue>> all();
   // All queues from a replica, which may lack the newest: for hints only. Requests that the caller
   // sends between the two steps share the round trip.
-  RequestMux::Asked begin_hint() const;
-  Result<std::vector<KnownQueue>> end_hint(RequestMux::Asked asked) const;
+  RequestMux::PendingQuestion begin_hint() const;
+  Result<std::vector<KnownQueue>> end_hint(RequestMux::PendingQuestion asked) const;
 
   // Writes the definition over the revision that the queue was read at.
-  Published write(const KnownQueue& queue) const;
+  PublishResult write(const KnownQueue& queue) const;
   // Removes the definition. False if another one has taken its place, or it is gone already.
   Result<bool> remove(const KnownQueue& queue);
 

@@ -134,11 +134,12 @@ Result<bool> QueueStatus::counted_settled(const KnownQueue& queue) {
 
 Result<bool> QueueStatus::feed_is_done(const KnownQueue& queue) const {
   const Subjects& subjects = zone_.subjects;
-  const auto newest = zone_.jet.last(subjects.log_stream(), subjects.logs(queue.definition.topic));
+  const auto newest =
+      zone_.client.last(subjects.log_stream(), subjects.logs(queue.definition.topic));
   if (!newest) return newest.error();
   const auto feed = consumers_.state(queue);
   if (!feed) return feed.error();
-  const auto wake = zone_.jet.last(subjects.wake_stream(), subjects.wakes(queue));
+  const auto wake = zone_.client.last(subjects.wake_stream(), subjects.wakes(queue));
   if (!wake) return wake.error();
   // A consumer hears of an entry a moment after its publisher does.
   const std::uint64_t up_to = *newest ? (*newest)->sequence : 0;
@@ -147,7 +148,7 @@ Result<bool> QueueStatus::feed_is_done(const KnownQueue& queue) const {
 }
 
 Result<std::optional<SoleWriter::Ledger>> QueueStatus::ledger_state() const {
-  const auto info = zone_.jet.stream_info(zone_.subjects.ledger_stream());
+  const auto info = zone_.client.stream_info(zone_.subjects.ledger_stream());
   if (!info) return info.error();
   const encoding::Json* state = *info ? (*info)->member("state") : nullptr;
   if (!state) return std::optional<SoleWriter::Ledger>{};

@@ -59,10 +59,10 @@ Result<RowReader::LogPage> RowReader::read_page(const KnownQueue& queue, Sequenc
     slots.push_back(zone_.subjects.wake(queue, each.entry.sequence));
     if (each.stage != core::Stage::whole) retired.push_back(each.entry.sequence.value);
   }
-  auto records = zone_.jet.last_of_each(zone_.subjects.ledger_stream(), subjects);
+  auto records = zone_.client.last_of_each(zone_.subjects.ledger_stream(), subjects);
   if (!records) return records.error();
   page.records = std::move(*records);
-  auto wakes = zone_.jet.last_of_each(zone_.subjects.wake_stream(), slots);
+  auto wakes = zone_.client.last_of_each(zone_.subjects.wake_stream(), slots);
   if (!wakes) return wakes.error();
   page.wakes = std::move(*wakes);
   auto taken = past_.taken_of(queue, retired);
@@ -147,9 +147,9 @@ Result<bool> RowReader::add_ledger_only(const KnownQueue& queue, const Row* afte
     Row row{.queue = queue.definition.name, .key = key, .stored = std::move(stored)};
     if (!passes(call.filter, row, zone_.now())) continue;
     if (call.full()) return true;
-    if (const auto kept = scan->parted.find(row.stored->revision);
-        kept != scan->parted.end() && !call.filter.lean)
-      values_.show(kept->second, row.stored->record);
+    if (const auto parted_message = scan->parted.find(row.stored->revision);
+        parted_message != scan->parted.end() && !call.filter.lean)
+      values_.show(parted_message->second, row.stored->record);
     call.page.rows.push_back(std::move(row));
   }
   return false;

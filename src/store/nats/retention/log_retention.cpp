@@ -43,15 +43,15 @@ Result<void> LogRetention::Records::read(std::span<const LogEntry> entries, bool
   }
   const std::string stream = zone_.subjects.ledger_stream();
   if (!by_leader) {
-    auto read = zone_.jet.last_of_each(stream, subjects);
+    auto read = zone_.client.last_of_each(stream, subjects);
     if (!read) return read.error();
     messages_ = std::move(*read);
     return {};
   }
-  auto kept = zone_.jet.last(stream, subjects);
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    if (!kept[i]) return kept[i].error();
-    if (*kept[i]) messages_.emplace(subjects[i], std::move(**kept[i]));
+  auto messages = zone_.client.last(stream, subjects);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i]) return messages[i].error();
+    if (*messages[i]) messages_.emplace(subjects[i], std::move(**messages[i]));
   }
   return {};
 }
@@ -111,7 +111,8 @@ Result<std::vector<LogEntry>> LogRetention::read_page(Sequence after, std::size_
   std::vector<std::uint64_t> left;
   for (const LogEntry& each : *entries)
     if (each.beside_its_task) left.push_back(each.entry.sequence.value);
-  if (auto gone = zone_.jet.remove(zone_.subjects.log_stream(), left); !gone) return gone.error();
+  if (auto gone = zone_.client.remove(zone_.subjects.log_stream(), left); !gone)
+    return gone.error();
   return entries;
 }
 
@@ -185,11 +186,12 @@ Result<std::uint64_t> LogRetention::forget_ids(const Items& items) {
     counters.push_back(zone_.subjects.duplicates(each->entry.entry.id));
     messages.push_back(each->entry.message);
   }
-  if (auto gone = zone_.jet.purge(zone_.subjects.count_stream(), counters); !gone)
+  if (auto gone = zone_.client.purge(zone_.subjects.count_stream(), counters); !gone)
     return gone.error();
-  auto removed = zone_.jet.remove(zone_.subjects.log_stream(), messages);
+  auto removed = zone_.client.remove(zone_.subjects.log_stream(), messages);
   if (!removed) return removed;
-  if (auto gone = zone_.jet.purge(zone_.subjects.old_stream(), notes); !gone) return gone.error();
+  if (auto gone = zone_.client.purge(zone_.subjects.old_stream(), notes); !gone)
+    return gone.error();
   return removed;
 }
 
@@ -200,8 +202,8 @@ Result<std::uint64_t> LogRetention::forget_bodies(const Items& items) {
     notes.push_back({.subject = zone_.subjects.old_note(entry.sequence),
                      .data = zone_.subjects.old(entry.id, entry.sequence)});
   }
-  for (const Published& noted : zone_.jet.publish(notes))
-    if (noted.kind != Published::Kind::stored) return failure_of(noted);
+  for (const PublishResult& noted : zone_.client.publish(notes))
+    if (noted.kind != PublishResult::Kind::stored) return failure_of(noted);
   return replace(items, core::Stage::body_retired);
 }
 
@@ -213,7 +215,8 @@ Result<std::uint64_t> LogRetention::forget_records(const Items& items) {
     tasks.push_back(each->entry.entry.sequence.value);
     records.push_back(each->records);
   }
-  if (auto gone = zone_.jet.remove(zone_.subjects.log_stream(), tasks); !gone) return gone.error();
+  if (auto gone = zone_.client.remove(zone_.subjects.log_stream(), tasks); !gone)
+    return gone.error();
   const auto dropped = remove_records(zone_, records);
   if (!dropped) return dropped.error();
   Items open;
@@ -230,16 +233,17 @@ Result<std::uint64_t> LogRetention::replace(const Items& items, core::Stage stag
     zone_.clock.stamp(messages.back().headers);
   }
   std::vector<std::uint64_t> before;
-  const auto published = zone_.jet.publish(messages);
+  const auto published = zone_.client.publish(messages);
   std::optional<Error> failed;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (published[i].kind == Published::Kind::refused) continue;
-    if (published[i].kind == Published::Kind::stored)
+    if (published[i].kind == PublishResult::Kind::refused) continue;
+    if (published[i].kind == PublishResult::Kind::stored)
       before.push_back(items[i]->entry.message);
     else
       failed = failure_of(published[i]);
   }
-  if (auto gone = zone_.jet.remove(zone_.subjects.log_stream(), before); !gone) return gone.error();
+  if (auto gone = zone_.client.remove(zone_.subjects.log_stream(), before); !gone)
+    return gone.error();
   if (failed) return *failed;
   return before.size();
 }

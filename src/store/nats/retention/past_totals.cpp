@@ -8,9 +8,9 @@
 namespace once::store::nats {
 namespace {
 
-Result<core::Past> past_from(const std::optional<StreamMessage>& kept) {
-  if (!kept) return core::Past{};
-  return encoding::decode_past(kept->data);
+Result<core::Past> past_from(const std::optional<StreamMessage>& message) {
+  if (!message) return core::Past{};
+  return encoding::decode_past(message->data);
 }
 
 }  // namespace
@@ -19,7 +19,7 @@ Result<void> PastTotals::keep(const Takings& takings) {
   std::vector<std::string> open;
   for (const auto& [subject, edits] : takings) open.push_back(subject);
   while (!open.empty()) {
-    const auto known = zone_.jet.last(zone_.subjects.meta_stream(), open);
+    const auto known = zone_.client.last(zone_.subjects.meta_stream(), open);
     std::vector<Outgoing> messages;
     for (std::size_t i = 0; i < open.size(); ++i) {
       if (!known[i]) return known[i].error();
@@ -30,11 +30,11 @@ Result<void> PastTotals::keep(const Takings& takings) {
                           .data = encoding::encode(*past),
                           .headers = expecting(*known[i] ? (*known[i])->sequence : 0)});
     }
-    const auto written = zone_.jet.publish(messages);
+    const auto written = zone_.client.publish(messages);
     std::vector<std::string> again;  // another was faster
     for (std::size_t i = 0; i < open.size(); ++i) {
-      if (written[i].kind == Published::Kind::stored) continue;
-      if (written[i].kind != Published::Kind::refused) return failure_of(written[i]);
+      if (written[i].kind == PublishResult::Kind::stored) continue;
+      if (written[i].kind != PublishResult::Kind::refused) return failure_of(written[i]);
       again.push_back(std::move(open[i]));
     }
     open = std::move(again);
@@ -56,11 +56,11 @@ Result<core::Sequences> PastTotals::taken_of(const KnownQueue& queue,
   for (const std::uint64_t number : numbers) subjects.insert(zone_.subjects.past(queue, number));
   core::Sequences taken;
   if (subjects.empty()) return taken;
-  const auto pieces = zone_.jet.last_of_each(
+  const auto pieces = zone_.client.last_of_each(
       zone_.subjects.meta_stream(), std::vector<std::string>(subjects.begin(), subjects.end()));
   if (!pieces) return pieces.error();
-  for (const auto& [subject, kept] : *pieces) {
-    const auto past = past_from(kept);
+  for (const auto& [subject, message] : *pieces) {
+    const auto past = past_from(message);
     if (!past) return past.error();
     taken.add(past->records);
   }
@@ -69,13 +69,14 @@ Result<core::Sequences> PastTotals::taken_of(const KnownQueue& queue,
 
 Result<void> PastTotals::each(const KnownQueue& queue,
                               const std::function<void(const core::Past&)>& seen) const {
-  return zone_.jet.each(zone_.subjects.meta_stream(), zone_.subjects.past_root(queue) + "*", 1,
-                        JetStreamClient::kToTheEnd, [&](const StreamMessage& kept) -> Result<void> {
-                          const auto past = past_from(kept);
-                          if (!past) return past.error();
-                          seen(*past);
-                          return {};
-                        });
+  return zone_.client.each(zone_.subjects.meta_stream(), zone_.subjects.past_root(queue) + "*", 1,
+                           JetStreamClient::kToTheEnd,
+                           [&](const StreamMessage& message) -> Result<void> {
+                             const auto past = past_from(message);
+                             if (!past) return past.error();
+                             seen(*past);
+                             return {};
+                           });
 }
 
 Result<core::Past> PastTotals::of(const KnownQueue& queue) const {
@@ -99,7 +100,7 @@ Result<core::Sequences> PastTotals::missing_of(const core::Sequences& numbers) c
     }
   std::vector<std::string> subjects;
   for (const auto& [subject, wanted] : by_piece) subjects.push_back(subject);
-  const auto pieces = zone_.jet.last(zone_.subjects.meta_stream(), subjects);
+  const auto pieces = zone_.client.last(zone_.subjects.meta_stream(), subjects);
   std::vector<std::uint64_t> untold;
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     if (!pieces[i]) return pieces[i].error();
@@ -113,7 +114,7 @@ Result<core::Sequences> PastTotals::missing_of(const core::Sequences& numbers) c
   }
   // What a retirement wrote has a number, too.
   core::Sequences missing;
-  const auto messages = zone_.jet.get(zone_.subjects.log_stream(), untold);
+  const auto messages = zone_.client.get(zone_.subjects.log_stream(), untold);
   for (std::size_t i = 0; i < untold.size(); ++i) {
     if (!messages[i]) return messages[i].error();
     if (!*messages[i]) missing.add(untold[i]);

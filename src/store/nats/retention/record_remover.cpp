@@ -10,7 +10,7 @@ Result<std::vector<bool>> remove_records(ZoneConnection& zone,
   for (const auto& records : items)
     for (const RecordAt& each : records)
       if (each.revision) revisions.push_back(each.revision.value);
-  const auto gone = zone.jet.remove_each(zone.subjects.ledger_stream(), revisions);
+  const auto gone = zone.client.remove_each(zone.subjects.ledger_stream(), revisions);
   if (!gone) return gone.error();
   std::vector<bool> whole;
   std::vector<std::string> values;
@@ -24,10 +24,10 @@ Result<std::vector<bool>> remove_records(ZoneConnection& zone,
       if (all) values.push_back(zone.subjects.chunks(each.subject));
   }
   if (values.empty()) return whole;
-  const auto stored = zone.jet.count(zone.subjects.blob_stream(), zone.subjects.all_chunks());
+  const auto stored = zone.client.count(zone.subjects.blob_stream(), zone.subjects.all_chunks());
   if (!stored) return stored.error();
   if (*stored > 0)
-    if (auto purged = zone.jet.purge(zone.subjects.blob_stream(), values); !purged)
+    if (auto purged = zone.client.purge(zone.subjects.blob_stream(), values); !purged)
       return purged.error();
   return whole;
 }

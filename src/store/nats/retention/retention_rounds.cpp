@@ -14,10 +14,11 @@ std::string retention_text(const Retention& ages) {
 }  // namespace
 
 Result<Retention> RetentionRounds::ages() const {
-  const auto kept = zone_.jet.last(zone_.subjects.meta_stream(), zone_.subjects.meta("retention"));
-  if (!kept) return kept.error();
-  if (!*kept) return Retention{};
-  const auto json = encoding::parse_json((*kept)->data);
+  const auto message =
+      zone_.client.last(zone_.subjects.meta_stream(), zone_.subjects.meta("retention"));
+  if (!message) return message.error();
+  if (!*message) return Retention{};
+  const auto json = encoding::parse_json((*message)->data);
   if (!json) return json.error();
   const auto age = [&](const char* which) {
     return Duration{static_cast<Duration::rep>(number_of(*json, which).value_or(0))};
@@ -27,15 +28,15 @@ Result<Retention> RetentionRounds::ages() const {
 
 Result<void> RetentionRounds::set(const Retention& ages) {
   while (true) {
-    const auto kept =
-        zone_.jet.last(zone_.subjects.meta_stream(), zone_.subjects.meta("retention"));
-    if (!kept) return kept.error();
-    const Published written =
-        zone_.jet.publish({.subject = zone_.subjects.meta("retention"),
-                           .data = retention_text(ages),
-                           .headers = expecting(*kept ? (*kept)->sequence : 0)});
-    if (written.kind == Published::Kind::stored) return {};
-    if (written.kind != Published::Kind::refused) return failure_of(written);
+    const auto message =
+        zone_.client.last(zone_.subjects.meta_stream(), zone_.subjects.meta("retention"));
+    if (!message) return message.error();
+    const PublishResult written =
+        zone_.client.publish({.subject = zone_.subjects.meta("retention"),
+                              .data = retention_text(ages),
+                              .headers = expecting(*message ? (*message)->sequence : 0)});
+    if (written.kind == PublishResult::Kind::stored) return {};
+    if (written.kind != PublishResult::Kind::refused) return failure_of(written);
   }
 }
 
@@ -47,7 +48,7 @@ Result<std::uint64_t> RetentionRounds::retire_ledger_only(const KnownQueue& queu
   std::vector<std::vector<RecordAt>> old;
   Takings takings;
   for (const auto& [key, stored] : scan->keys)
-    if (core::may_forget_alone({stored.record.state, stored.stamp}, ages, time)) {
+    if (core::may_forget_ledger_only({stored.record.state, stored.stamp}, ages, time)) {
       old.push_back({{zone_.subjects.record(queue, {.queue = queue.definition.name, .key = key}),
                       stored.revision}});
       past_.take_records(queue, stored.revision.value, {.stored = stored}, takings);

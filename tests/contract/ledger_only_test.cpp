@@ -1,4 +1,4 @@
-// Queues that are a ledger alone: records by key without a task in the log, which nobody is handed.
+// Ledger-only queues: records by key without a task in the log, which nobody is handed.
 #include <gmock/gmock.h>
 
 #include "contract/contract.h"
@@ -10,9 +10,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class LedgerAloneContract : public Contract {
+class LedgerOnlyContract : public Contract {
  protected:
-  Address at(const std::string& key) { return alone_at("ledger", key); }
+  Address at(const std::string& key) { return ledger_only_at("ledger", key); }
   Record record(State state, Duration lease = 30s) {
     return {.state = state, .lease = lease, .since = store().wall()};
   }
@@ -33,11 +33,11 @@ class LedgerAloneContract : public Contract {
 
   Queue queue_ = add(ledger_of("ledger"));
 };
-ONCE_FOR_EVERY_STORE(LedgerAloneContract);
+ONCE_FOR_EVERY_STORE(LedgerOnlyContract);
 
 // --- Records ------------------------------------------------------------------------------------
 
-TEST_P(LedgerAloneContract, ARecordIsKeptByItsKeyWithoutATask) {
+TEST_P(LedgerOnlyContract, ARecordIsKeptByItsKeyWithoutATask) {
   EXPECT_FALSE(get(at("order-1")));
   const Stored first = put("order-1", State::running);
   EXPECT_EQ(get(at("order-1")), first);
@@ -47,11 +47,11 @@ TEST_P(LedgerAloneContract, ARecordIsKeptByItsKeyWithoutATask) {
   EXPECT_EQ(get(at("order-1")), second);
 }
 
-TEST_P(LedgerAloneContract, ASwapOnAnOlderRevisionIsRefusedAndSaysWhatIsThere) {
+TEST_P(LedgerOnlyContract, ASwapOnAnOlderRevisionIsRefusedAndSaysWhatIsThere) {
   const Stored first = put("a", State::running);
   const Stored second = write(at("a"), first.revision, record(State::completed));
   for (const Revision expected : {Revision{}, first.revision}) {
-    const Swapped refused = swap(at("a"), expected, record(State::dead));
+    const SwapResult refused = swap(at("a"), expected, record(State::dead));
     EXPECT_FALSE(refused.written);
     EXPECT_EQ(refused.current, second);
   }
@@ -59,40 +59,40 @@ TEST_P(LedgerAloneContract, ASwapOnAnOlderRevisionIsRefusedAndSaysWhatIsThere) {
   EXPECT_FALSE(get(at("b")));
 }
 
-TEST_P(LedgerAloneContract, KeysAreKeptToTheByte) {
+TEST_P(LedgerOnlyContract, KeysAreKeptToTheByte) {
   const std::vector<std::string> names{"A", "a", "a ", "a/b", "Ä", "ä", std::string("a\0b", 3)};
   std::map<std::string, Stored> written;
   for (const std::string& name : names) written[name] = put(name, State::completed);
   for (const std::string& name : names) EXPECT_EQ(get(at(name)), written[name]) << name;
 }
 
-TEST_P(LedgerAloneContract, ItsRecordsAreApartFromOthersOfThatName) {
+TEST_P(LedgerOnlyContract, ItsRecordsAreApartFromOthersOfThatName) {
   add(ledger_of("other"));
   const Stored mine = put("a", State::running);
-  const Stored theirs = write(alone_at("other", "a"), {}, record(State::dead));
+  const Stored theirs = write(ledger_only_at("other", "a"), {}, record(State::dead));
   const Stored slot = write(lone_at("ledger", "a"), {}, record(State::retrying));
   EXPECT_EQ(get(at("a")), mine);
-  EXPECT_EQ(get(alone_at("other", "a")), theirs);
+  EXPECT_EQ(get(ledger_only_at("other", "a")), theirs);
   EXPECT_EQ(get(lone_at("ledger", "a")), slot);
   EXPECT_EQ(count("ledger", State::running), 1U);
   EXPECT_EQ(count("ledger", State::retrying), 0U) << "a slot is no task";
   EXPECT_THAT(keys({.queue = "ledger"}), ElementsAre("ledger/a"));
 }
 
-TEST_P(LedgerAloneContract, ATaskOfThatIdInTheLogIsAnotherThing) {
+TEST_P(LedgerOnlyContract, ATaskOfThatIdInTheLogIsAnotherThing) {
   publish("a");
   const Stored mine = put("a", State::running);
   EXPECT_EQ(get(at("a")), mine);
   EXPECT_THAT(rows({.queue = "ledger"}), SizeIs(1));
 }
 
-TEST_P(LedgerAloneContract, InAnotherQueueARecordWithoutATaskIsRefused) {
+TEST_P(LedgerOnlyContract, InAnotherQueueARecordWithoutATaskIsRefused) {
   add("work");
   Queue keyed = queue_of("keyed");
   keyed.key = "{order}";
   add(keyed);
   for (const char* queue : {"work", "keyed"}) {
-    const Swap item{.at = alone_at(queue, "no-such-task"), .record = record(State::running)};
+    const Swap item{.at = ledger_only_at(queue, "no-such-task"), .record = record(State::running)};
     const auto answer = std::move(store().swap(std::span(&item, 1)).at(0));
     ASSERT_FALSE(answer) << queue;
     EXPECT_EQ(answer.error().code, Code::not_found);
@@ -101,7 +101,7 @@ TEST_P(LedgerAloneContract, InAnotherQueueARecordWithoutATaskIsRefused) {
   }
 }
 
-TEST_P(LedgerAloneContract, ABatchIsAnsweredItemByItem) {
+TEST_P(LedgerOnlyContract, ABatchIsAnsweredItemByItem) {
   std::vector<Swap> items;
   for (int i = 0; i < 500; ++i)
     items.push_back({.at = at("key-" + std::to_string(i % 400)), .record = record(State::running)});
@@ -113,7 +113,7 @@ TEST_P(LedgerAloneContract, ABatchIsAnsweredItemByItem) {
 
 // --- Leases -------------------------------------------------------------------------------------
 
-TEST_P(LedgerAloneContract, ALeaseEndsInTheStoresTime) {
+TEST_P(LedgerOnlyContract, ALeaseEndsInTheStoresTime) {
   const Stored first = claim("a");
   EXPECT_EQ(first.stamp, store().now());
   EXPECT_FALSE(get(at("a"))->holder_gone) << "nobody joined: only the lease tells";
@@ -131,7 +131,7 @@ TEST_P(LedgerAloneContract, ALeaseEndsInTheStoresTime) {
   EXPECT_EQ(claim("a").record.claims, 2U);
 }
 
-TEST_P(LedgerAloneContract, AHolderThatJoinedIsKnownToBeGone) {
+TEST_P(LedgerOnlyContract, AHolderThatJoinedIsKnownToBeGone) {
   if (!GetParam().knows_who_left) GTEST_SKIP() << "this store goes by leases alone";
   auto loop = store().join("ledger", "loop").value();
   EXPECT_EQ(store().counts("ledger").value().workers, 1U);
@@ -144,7 +144,7 @@ TEST_P(LedgerAloneContract, AHolderThatJoinedIsKnownToBeGone) {
 
 // --- No feed --------------------------------------------------------------------------------------
 
-TEST_P(LedgerAloneContract, NothingIsEverHandedOver) {
+TEST_P(LedgerOnlyContract, NothingIsEverHandedOver) {
   publish("task");
   put("waiting", State::waiting);
   put("retrying", State::retrying);
@@ -159,7 +159,7 @@ TEST_P(LedgerAloneContract, NothingIsEverHandedOver) {
   EXPECT_THAT(overlooked("ledger"), IsEmpty());
 }
 
-TEST_P(LedgerAloneContract, AWakeDoesNoHarm) {
+TEST_P(LedgerOnlyContract, AWakeDoesNoHarm) {
   const Entry a = publish("a");
   put("dead", State::dead);
   const std::vector<Wake> wakes{{.sequence = a.sequence, .order = order_of("ann")},
@@ -170,7 +170,7 @@ TEST_P(LedgerAloneContract, AWakeDoesNoHarm) {
   EXPECT_EQ(count("ledger", State::waiting), 0U);
 }
 
-TEST_P(LedgerAloneContract, TheTasksOfTheLogAreNotItsOwn) {
+TEST_P(LedgerOnlyContract, TheTasksOfTheLogAreNotItsOwn) {
   EXPECT_TRUE(append(task("before")).unrouted);
   EXPECT_EQ(unrouted(), 1U);
   EXPECT_EQ(store().add_queue(ledger_of("other")).value().found, 0U);
@@ -185,7 +185,7 @@ TEST_P(LedgerAloneContract, TheTasksOfTheLogAreNotItsOwn) {
   EXPECT_EQ(unrouted(), 1U);
 }
 
-TEST_P(LedgerAloneContract, ItDoesNotKeepTasksFromAging) {
+TEST_P(LedgerOnlyContract, ItDoesNotKeepTasksFromAging) {
   const Queue work = add("work");
   completed_task(work, "a");
   for (const auto& [stage, expected] :
@@ -200,7 +200,7 @@ TEST_P(LedgerAloneContract, ItDoesNotKeepTasksFromAging) {
 
 // --- Counting and listing -------------------------------------------------------------------------
 
-TEST_P(LedgerAloneContract, RecordsAreCountedByState) {
+TEST_P(LedgerOnlyContract, RecordsAreCountedByState) {
   const std::vector<State> states{State::running,   State::completed, State::completed,
                                   State::dead,      State::in_doubt,  State::retrying,
                                   State::cancelled, State::waiting};
@@ -212,7 +212,7 @@ TEST_P(LedgerAloneContract, RecordsAreCountedByState) {
   EXPECT_EQ(store().counts("ledger").value().tasks, expected);
 }
 
-TEST_P(LedgerAloneContract, CountsFollowARecord) {
+TEST_P(LedgerOnlyContract, CountsFollowARecord) {
   const Stored running = put("a", State::running);
   const Stored retrying = write(at("a"), running.revision, record(State::retrying));
   EXPECT_EQ(count("ledger", State::running), 0U);
@@ -224,7 +224,7 @@ TEST_P(LedgerAloneContract, CountsFollowARecord) {
   EXPECT_EQ(count("ledger", State::completed), 1U);
 }
 
-TEST_P(LedgerAloneContract, TheOldestWaitingAndInDoubtAreKnown) {
+TEST_P(LedgerOnlyContract, TheOldestWaitingAndInDoubtAreKnown) {
   write(lone_at("ledger", "slot"), {}, record(State::in_doubt));
   pass(1min);
   put("doubtful", State::in_doubt);
@@ -236,7 +236,7 @@ TEST_P(LedgerAloneContract, TheOldestWaitingAndInDoubtAreKnown) {
   EXPECT_EQ(counts.oldest_waiting, Duration(1s));
 }
 
-TEST_P(LedgerAloneContract, ARowHasTheKeyAndTheRecordAndNoTask) {
+TEST_P(LedgerOnlyContract, ARowHasTheKeyAndTheRecordAndNoTask) {
   const Stored stored = put("a", State::dead);
   const auto all = rows({});
   ASSERT_THAT(all, SizeIs(1));
@@ -250,7 +250,7 @@ TEST_P(LedgerAloneContract, ARowHasTheKeyAndTheRecordAndNoTask) {
   EXPECT_EQ(store::state_of(all.at(0), store().now()), State::dead);
 }
 
-TEST_P(LedgerAloneContract, RowsComeByKeyInPagesOfAnySizeAmongOtherQueues) {
+TEST_P(LedgerOnlyContract, RowsComeByKeyInPagesOfAnySizeAmongOtherQueues) {
   add("after", "orders.>");
   add("zebra", "orders.>");
   publish_many(2);
@@ -262,7 +262,7 @@ TEST_P(LedgerAloneContract, RowsComeByKeyInPagesOfAnySizeAmongOtherQueues) {
         << page;
 }
 
-TEST_P(LedgerAloneContract, RowsAreFilteredByStateTimeAndTopic) {
+TEST_P(LedgerOnlyContract, RowsAreFilteredByStateTimeAndTopic) {
   put("old", State::dead);
   put("other", State::completed);
   pass(1h);
@@ -274,7 +274,7 @@ TEST_P(LedgerAloneContract, RowsAreFilteredByStateTimeAndTopic) {
   EXPECT_THAT(keys({.topic = "orders.>"}), IsEmpty()) << "it has no topic";
 }
 
-TEST_P(LedgerAloneContract, AFilteredRowIsFoundBehindManyOthers) {
+TEST_P(LedgerOnlyContract, AFilteredRowIsFoundBehindManyOthers) {
   std::vector<Swap> items;
   for (int i = 0; i < 2500; ++i)
     items.push_back({.at = at("key-" + std::to_string(10'000 + i)),
@@ -286,7 +286,7 @@ TEST_P(LedgerAloneContract, AFilteredRowIsFoundBehindManyOthers) {
 
 // --- Going ----------------------------------------------------------------------------------------
 
-TEST_P(LedgerAloneContract, ARemovedLedgerTakesItsRecordsAlong) {
+TEST_P(LedgerOnlyContract, ARemovedLedgerTakesItsRecordsAlong) {
   std::vector<Swap> items;
   for (int i = 0; i < 6000; ++i)
     items.push_back({.at = at("key-" + std::to_string(i)), .record = record(State::dead)});
@@ -303,7 +303,7 @@ TEST_P(LedgerAloneContract, ARemovedLedgerTakesItsRecordsAlong) {
   EXPECT_THAT(keys({}), ElementsAre("ledger/key-1"));
 }
 
-TEST_P(LedgerAloneContract, CompletedAndCancelledRecordsAreForgottenWhenTheyAreOldEnough) {
+TEST_P(LedgerOnlyContract, CompletedAndCancelledRecordsAreForgottenWhenTheyAreOldEnough) {
   const Retention ages = store().retention().value();
   put("completed", State::completed);
   put("cancelled", State::cancelled);
@@ -326,14 +326,14 @@ TEST_P(LedgerAloneContract, CompletedAndCancelledRecordsAreForgottenWhenTheyAreO
   EXPECT_THAT(rows({}), SizeIs(5)) << "what a person or a loop has to look at stays";
 }
 
-TEST_P(LedgerAloneContract, ASlotIsNotForgotten) {
+TEST_P(LedgerOnlyContract, ASlotIsNotForgotten) {
   const Stored slot = write(lone_at("ledger", "slot"), {}, record(State::completed));
   pass(24h * 365 * 10);
   EXPECT_EQ(retire().records, 0U);
   EXPECT_EQ(get(lone_at("ledger", "slot")), slot);
 }
 
-TEST_P(LedgerAloneContract, AForgottenKeyMayBeUsedAgain) {
+TEST_P(LedgerOnlyContract, AForgottenKeyMayBeUsedAgain) {
   const Stored first = put("a", State::completed);
   pass(24h * 365);
   retire();
@@ -342,7 +342,7 @@ TEST_P(LedgerAloneContract, AForgottenKeyMayBeUsedAgain) {
   EXPECT_EQ(count("ledger", State::running), 1U);
 }
 
-TEST_P(LedgerAloneContract, ManyAreForgottenInAFewCalls) {
+TEST_P(LedgerOnlyContract, ManyAreForgottenInAFewCalls) {
   std::vector<Swap> items;
   for (int i = 0; i < 5000; ++i)
     items.push_back({.at = at("key-" + std::to_string(i)), .record = record(State::completed)});
