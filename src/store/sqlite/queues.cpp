@@ -135,7 +135,7 @@ Woken count_woken(Connection& db, const KnownQueue& queue) {
 
 }  // namespace
 
-Result<Meta::QueueAdded> SqliteStore::add_queue(const Queue& queue) {
+Result<Queues::QueueAdded> SqliteStore::add_queue(const Queue& queue) {
   if (!queue.stream.empty()) return has_no_streams(queue);
   return database_->write([&](WriteTransaction& transaction) -> QueueAdded {
     if (const KnownQueue* known = transaction.queues().find(queue.name))

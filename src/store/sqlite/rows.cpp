@@ -104,7 +104,7 @@ class PageReader {
                                : read_entries(transaction, queue, mark.sequence);
   }
 
-  Meta::Page page{};
+  Inspection::Page page{};
 
  private:
   bool read_entries(ReadTransaction& transaction, const KnownQueue& queue, Sequence& sequence) {
@@ -207,7 +207,7 @@ class PageReader {
 
 }  // namespace
 
-Result<Meta::Page> SqliteStore::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
+Result<Inspection::Page> SqliteStore::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
   PageReader reader(filter, limit);
   std::string queue = after ? after->queue : std::string();
   Mark mark;

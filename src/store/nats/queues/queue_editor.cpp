@@ -24,7 +24,7 @@ std::uint64_t whole_from(const encoding::Json& state) {
 
 }  // namespace
 
-Result<Meta::QueueAdded> QueueEditor::add(const Queue& queue) {
+Result<Queues::QueueAdded> QueueEditor::add(const Queue& queue) {
   KnownQueue wanted{.definition = queue, .generation = random_generation()};
   if (wanted.foreign()) {
     const auto source = foreign_.describe(queue);
@@ -38,7 +38,7 @@ Result<Meta::QueueAdded> QueueEditor::add(const Queue& queue) {
     if (!there) return there.error();
     if (*there && (*there)->generation != wanted.generation) {
       if (auto restored = consumers_.restore(**there); !restored) return restored.error();
-      return Meta::QueueAdded{.existing = std::move((*there)->definition)};
+      return Queues::QueueAdded{.existing = std::move((*there)->definition)};
     }
     if (!*there) {
       // A queue that is added to a purged zone would run tasks again that are completed.
@@ -52,7 +52,7 @@ Result<Meta::QueueAdded> QueueEditor::add(const Queue& queue) {
     if (!found && !found.error().retryable)
       if (auto undone = undo_add(wanted); !undone) return undone.error();
     if (!found) return found.error();
-    return Meta::QueueAdded{.added = true, .existing = queue, .found = *found};
+    return Queues::QueueAdded{.added = true, .existing = queue, .found = *found};
   }
   return raced();
 }

@@ -14,7 +14,7 @@ class QueueEditor {
               const ForeignStreams& foreign, Watch& watch)
       : zone_(zone), registry_(registry), consumers_(consumers), foreign_(foreign), watch_(watch) {}
 
-  Result<Meta::QueueAdded> add(const Queue& queue);
+  Result<Queues::QueueAdded> add(const Queue& queue);
   Result<bool> set(const Queue& queue, const Queue& expected);
   Result<void> remove(std::string_view name);
 

@@ -25,7 +25,7 @@ struct RowReader::Call {
   const RowFilter& filter;
   std::size_t limit{};
   StoreTime time{};
-  Meta::Page page{};
+  Inspection::Page page{};
 
   bool full() const { return page.rows.size() == limit; }
 };
@@ -168,7 +168,7 @@ Result<bool> RowReader::add_foreign(const KnownQueue& queue, const Row* after, C
   return false;
 }
 
-Result<Meta::Page> RowReader::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
+Result<Inspection::Page> RowReader::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
   std::vector<KnownQueue> queues;
   if (filter.queue.empty()) {
     auto all = registry_.all();

@@ -18,7 +18,7 @@ class RowReader {
         values_(values),
         status_(status) {}
 
-  Result<Meta::Page> rows(const RowFilter& filter, const Row* after, std::size_t limit);
+  Result<Inspection::Page> rows(const RowFilter& filter, const Row* after, std::size_t limit);
 
  private:
   struct Call;     // one call of rows()
