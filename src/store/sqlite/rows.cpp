@@ -207,7 +207,8 @@ class PageReader {
 
 }  // namespace
 
-Result<Inspection::Page> SqliteStore::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
+Result<Inspection::Page> SqliteStore::rows(const RowFilter& filter, const Row* after,
+                                           std::size_t limit) {
   PageReader reader(filter, limit);
   std::string queue = after ? after->queue : std::string();
   Mark mark;

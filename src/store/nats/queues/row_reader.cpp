@@ -168,7 +168,8 @@ Result<bool> RowReader::add_foreign(const KnownQueue& queue, const Row* after, C
   return false;
 }
 
-Result<Inspection::Page> RowReader::rows(const RowFilter& filter, const Row* after, std::size_t limit) {
+Result<Inspection::Page> RowReader::rows(const RowFilter& filter, const Row* after,
+                                         std::size_t limit) {
   std::vector<KnownQueue> queues;
   if (filter.queue.empty()) {
     auto all = registry_.all();
