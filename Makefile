@@ -42,7 +42,9 @@ nightly:
 	@tools/nats-server --old >/dev/null || true
 	@tools/nats-js >/dev/null || true
 	@tools/promtool >/dev/null || true
+	@tools/once-0.1 $(JOBS) >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) --mutants all release asan tsan
+	@ctest --test-dir build/release --output-on-failure -R '^system/version_01_test$$'
 	@for target in tidy simulate fuzz chaos stress bench bench-scale bench-flow bench-encoding bench-audit; do \
 		$(MAKE) --no-print-directory $$target || exit 1; done
 

@@ -37,6 +37,7 @@ class Answer:
 
 class OnceTest(unittest.TestCase):
     maxDiff = None
+    binary = BIN  # the executable that once() and start() run
 
     def setUp(self):
         self.assertTrue(BIN, "ONCE_BIN names no executable")
@@ -75,7 +76,7 @@ class OnceTest(unittest.TestCase):
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
         options.setdefault("env", self.environment)
-        process = subprocess.Popen([BIN, *arguments], cwd=self.folder, **options)
+        process = subprocess.Popen([self.binary, *arguments], cwd=self.folder, **options)
         self.addCleanup(self._end, process)
         return process
 
@@ -92,7 +93,7 @@ class OnceTest(unittest.TestCase):
         if isinstance(stdin, str):
             stdin = stdin.encode()
         done = subprocess.run(
-            [BIN, *arguments],
+            [self.binary, *arguments],
             cwd=self.folder,
             input=stdin,
             capture_output=True,
