@@ -429,9 +429,9 @@ void add_row(ScannedEntry& entry, const Query& query, TopicFilter& wanted) {
 }
 
 // An entry is overlooked if it is not finished and the feed will not hand it over again.
-class OverlookedPage {
+class OverlookedScan {
  public:
-  OverlookedPage(Sequence after, std::size_t limit) : limit_(limit), page_{.settled = after} {}
+  OverlookedScan(Sequence after, std::size_t limit) : limit_(limit), page_{.settled = after} {}
 
   // Returns false if the entry is overlooked and the page has no room for it.
   bool add(const ScannedEntry& entry) {
@@ -560,7 +560,7 @@ Result<Feed::OverlookedPage> SqliteStore::overlooked(std::string_view name, Sequ
                                                      std::size_t limit) {
   return database_->read([&](ReadTransaction& transaction) {
     const KnownQueue& queue = transaction.queues().get(name);
-    OverlookedPage page(after, limit);
+    OverlookedScan page(after, limit);
     if (limit == 0) return page.result();
     TopicFilter wanted(queue.definition);
     const std::uint64_t before_first = queue.first() > 0 ? queue.first() - 1 : 0;

@@ -278,15 +278,21 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
   check_only_record(spot, rows, place);
 
   const StoreTime now = transaction.now();
-  RowColumns columns{.place = place, .revision = next_revision(transaction, spot), .stamp = now};
   const bool gone = transaction.holders().gone(record, now);
+  std::optional<StoreTime> due;
   if (const auto again = core::look_again(record); again && place > 0)
-    columns.due = gone ? now : now + *again;
+    due = gone ? now : now + *again;
   if (record.state == State::running && place > 0) {
     auto& longest = transaction.delta(queue).longest_lease;
     longest = std::max<std::int64_t>(longest, record.lease.count());
   }
-  if (!packed.moved.empty()) columns.own_size = static_cast<std::int64_t>(packed.record_size);
+  std::optional<std::int64_t> own_size;
+  if (!packed.moved.empty()) own_size = static_cast<std::int64_t>(packed.record_size);
+  const RowColumns columns{.place = place,
+                           .due = due,
+                           .revision = next_revision(transaction, spot),
+                           .stamp = now,
+                           .own_size = own_size};
   if (columns.own_size || (spot.current() && spot.current()->has_values))
     write_values(transaction.db(), place, record, packed.moved);
   if (spot.current())

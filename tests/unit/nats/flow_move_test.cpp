@@ -109,6 +109,14 @@ TEST_F(FlowMoveTest, ItsRunsGoOn) {
   EXPECT_EQ(again.flows().runs({}).value().size(), 5U);
 }
 
+TEST_F(FlowMoveTest, ADeepLookTakesNoSealedRecordForDamage) {
+  Zone zone = Zone::open(address()).value();
+  move(zone);
+  testing::finish_the_runs(zone);
+  for (const Discrepancy& each : zone.audit({.deep = true}).value().discrepancies)
+    ADD_FAILURE() << each.queue << ": " << each.what;
+}
+
 TEST_F(FlowMoveTest, WhatAnOldProcessHasReadItCannotWriteOver) {
   const std::uint64_t read = old_record("pay=3A2").sequence;
   const std::string data = old_record("pay=3A2").data;

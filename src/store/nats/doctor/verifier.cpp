@@ -5,6 +5,7 @@
 #include <map>
 
 #include "codec/digest.h"
+#include "store/nats/keys/flow_move.h"
 
 namespace once::store::nats {
 namespace {
@@ -100,6 +101,7 @@ Result<void> Verifier::verify_ids(std::span<const StreamMessage> page,
 
 Result<void> Verifier::verify_record(const KnownQueue& queue, const StreamMessage& message,
                                      std::vector<Damage>& damages) {
+  if (FlowMove::is_sealed(message)) return {};
   const RecordPlace place = place_of(message);
   Damage damage{.queue = queue.definition.name, .sequence = place.sequence, .task = place.key};
   const auto tell = [&](std::string what, std::string harm) {

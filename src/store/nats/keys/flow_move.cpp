@@ -124,6 +124,8 @@ Result<void> FlowMove::run() {
   return {};
 }
 
+bool FlowMove::is_sealed(const StreamMessage& record) { return record.header(kSealed) != nullptr; }
+
 std::optional<KnownQueue> FlowMove::old_queue(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto generation = generations_.find(name);

@@ -60,6 +60,8 @@ class FlowMove {
   };
   Found get(std::span<const Key> keys) const;
   Result<KeyPage> list(const KeyList& query) const;
+  // Whether the record was moved, or only stands in the way of old processes. It cannot be decoded.
+  static bool is_sealed(const StreamMessage& record);
   static bool is_old(std::string_view page) { return page.starts_with(kOldPage); }
   // Before the first value of each key is written, and before a write over a revision from above.
   static bool is_old(core::Revision revision) { return (revision.value & kOldRevision) != 0; }
