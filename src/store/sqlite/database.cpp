@@ -280,6 +280,17 @@ Database::~Database() {
   writer_.reset();
 }
 
+Result<void> Database::run(const GroupCommit::Work& body) {
+  try {
+    WriteTransaction transaction(*this);
+    body(transaction);
+    transaction.commit();
+    return {};
+  } catch (const Failure& failure) {
+    return failed(failure.error());
+  }
+}
+
 Error Database::failed(const Error& error) {
   if (!files_.lost()) return error;
   save_log();

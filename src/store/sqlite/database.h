@@ -4,7 +4,7 @@
 //
 //   write: lock, BEGIN IMMEDIATE, read the zone's row, run the body, write the rows of changed
 //          queues, COMMIT (synced), a checkpoint if the write-ahead log has grown, unlock, wake
-//          waiting fetches
+//          waiting fetches. Several calls may share one transaction (group_commit.h)
 #pragma once
 
 #include <array>
@@ -18,6 +18,7 @@
 #include "store/sqlite/connection.h"
 #include "store/sqlite/counters.h"
 #include "store/sqlite/file_system.h"
+#include "store/sqlite/group_commit.h"
 #include "store/sqlite/holder_check.h"
 #include "store/sqlite/notifier.h"
 #include "store/sqlite/presence.h"
@@ -121,23 +122,16 @@ class Database {
   ~Database();
 
   // Runs `body` in a write transaction and returns its result after the commit is on disk. The body
-  // must not call the database.
+  // must not call the database. The transaction may also have calls of write_shared().
   template <class Body>
   auto write(Body&& body) -> Result<std::invoke_result_t<Body, WriteTransaction&>> {
-    try {
-      WriteTransaction transaction(*this);
-      if constexpr (std::is_void_v<std::invoke_result_t<Body, WriteTransaction&>>) {
-        body(transaction);
-        transaction.commit();
-        return {};
-      } else {
-        auto answer = body(transaction);
-        transaction.commit();
-        return answer;
-      }
-    } catch (const Failure& failure) {
-      return failed(failure.error());
-    }
+    return write_by(&GroupCommit::lead, body);
+  }
+  // The same for a call that may share the transaction of another thread. The body may then run on that
+  // thread, and a second time if the shared transaction fails.
+  template <class Body>
+  auto write_shared(Body&& body) -> Result<std::invoke_result_t<Body, WriteTransaction&>> {
+    return write_by(&GroupCommit::join, body);
   }
 
   // Runs `body` in a read transaction. The body must be short, because a long reader makes the
@@ -164,6 +158,22 @@ class Database {
   friend class WriteTransaction;
   friend class ReadTransaction;
 
+  template <class Body>
+  auto write_by(Result<void> (GroupCommit::*how)(const GroupCommit::Work&), Body& body)
+      -> Result<std::invoke_result_t<Body&, WriteTransaction&>> {
+    using Answer = std::invoke_result_t<Body&, WriteTransaction&>;
+    if constexpr (std::is_void_v<Answer>) {
+      return (group_.*how)([&](WriteTransaction& transaction) { body(transaction); });
+    } else {
+      std::optional<Answer> answer;
+      auto done =
+          (group_.*how)([&](WriteTransaction& transaction) { answer.emplace(body(transaction)); });
+      if (!done) return done.error();
+      return std::move(*answer);
+    }
+  }
+  // One transaction.
+  Result<void> run(const GroupCommit::Work& body);
   Result<void> start(Found found, bool create);
   Connection& writer();  // with the write lock held
   void drop_writer() { writer_.reset(); }
@@ -185,6 +195,7 @@ class Database {
   WriteLock lock_;
   Presence presence_;
   Notifier notifier_;
+  GroupCommit group_{[this](const GroupCommit::Work& body) { return run(body); }};
 
   // Only with the write lock held:
   std::unique_ptr<Connection> writer_;

@@ -529,7 +529,7 @@ Result<std::vector<Delivery>> SqliteStore::wait_for_deliveries(const Fetch& requ
 
 Result<void> SqliteStore::settle(std::span<const Settlement> items) {
   if (items.empty()) return {};
-  return database_->write([&](WriteTransaction& transaction) {
+  return database_->write_shared([&](WriteTransaction& transaction) {
     for (const Settlement& item : items) {
       const KnownQueue* queue = transaction.queues().find(item.queue);
       if (!queue) continue;

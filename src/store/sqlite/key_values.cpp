@@ -65,7 +65,7 @@ std::vector<Result<std::optional<Value>>> KeyValues::get(std::span<const Key> ke
 std::vector<Result<KeyWriteResult>> KeyValues::write(std::span<const KeyWrite> items) {
   using Answer = Result<KeyWriteResult>;
   if (items.empty()) return {};
-  auto written = database_->write([&](WriteTransaction& transaction) {
+  auto written = database_->write_shared([&](WriteTransaction& transaction) {
     std::vector<Answer> answers;
     answers.reserve(items.size());
     for (const KeyWrite& item : items) answers.emplace_back(write_one(transaction, item));

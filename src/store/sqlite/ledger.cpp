@@ -64,7 +64,7 @@ std::vector<Result<SwapResult>> swap_all(WriteTransaction& transaction, std::spa
 std::vector<Result<SwapResult>> SqliteStore::swap(std::span<const Swap> items) {
   if (items.empty()) return {};
   const auto encoded = encode_all(items);
-  auto written = database_->write(
+  auto written = database_->write_shared(
       [&](WriteTransaction& transaction) { return swap_all(transaction, items, encoded); });
   if (written) return std::move(*written);
   return std::vector<Result<SwapResult>>(items.size(), written.error());

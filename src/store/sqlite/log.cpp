@@ -110,7 +110,7 @@ AppendResult append_one(WriteTransaction& transaction, const Append& item) {
 
 std::vector<Result<AppendResult>> SqliteStore::append(std::span<const Append> items) {
   if (items.empty()) return {};
-  auto written = database_->write([&](WriteTransaction& transaction) {
+  auto written = database_->write_shared([&](WriteTransaction& transaction) {
     std::vector<Result<AppendResult>> answers;
     answers.reserve(items.size());
     for (const Append& item : items) answers.emplace_back(append_one(transaction, item));
