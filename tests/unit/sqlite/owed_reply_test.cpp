@@ -2,6 +2,7 @@
 // older version made or writes to.
 #include <gmock/gmock.h>
 
+#include "codec/digest.h"
 #include "unit/sqlite/sqlite_world.h"
 
 namespace once::sqlite_test {
@@ -16,9 +17,14 @@ class OwedReply : public ::testing::Test {
  protected:
   OwedReply() { EXPECT_TRUE(store_->add_queue(queue_).value().added); }
 
+  void publish(const std::string& id) {
+    Append item = task(id);
+    item.digest = encoding::content_digest(item.topic, item.body).value();
+    append(*store_, item).value();
+  }
   // Publishes and claims a task, and records that it is completed.
   void end(const std::string& id, bool owes) {
-    append(*store_, task(id)).value();
+    publish(id);
     const store::Delivery delivery = claim(*store_, queue_).at(0);
     at_ = address_of(queue_, delivery.entry);
     record_ = delivery.stored->record;
@@ -82,7 +88,7 @@ TEST_F(OwedReply, IsAColumnOfItsRow) {
 TEST_F(OwedReply, IsKnownAfterAnUpgradeFromVersion5) {
   end("told", false);
   end("owed", true);
-  append(*store_, task("running")).value();
+  publish("running");
   ASSERT_EQ(claim(*store_, queue_).size(), 1U);
   store_.reset();
   behind_its_back(path(), std::string(kToVersion5));
