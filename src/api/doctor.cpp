@@ -56,8 +56,8 @@ Result<void> look_at_values(const detail::ZoneState& zone, Diagnosis& diagnosis)
 
 Result<void> look_at_runs(const detail::ZoneState& zone, bool deep, Diagnosis& diagnosis) {
   if (auto looked = look_for_failed_runs(zone, diagnosis); !looked || !deep) return looked;
-  if (auto looked = look_for_stuck_runs(zone, diagnosis); !looked) return looked;
-  return look_at_values(zone, diagnosis);
+  if (auto looked = look_at_values(zone, diagnosis); !looked) return looked;
+  return look_for_stuck_runs(zone, diagnosis);
 }
 
 }  // namespace

@@ -119,7 +119,11 @@ class StuckRuns {
       return {};
     }
     const auto state = run_store_.with_judged_outputs(**definition, known.state);
-    if (!state) return state.error();
+    if (!state && state.error().code == Code::store_unavailable) return state.error();
+    if (!state) {
+      failing_.add(run, state.error().message);
+      return {};
+    }
     if (open_.contains(run)) return look_at_events(**definition, *state);
     Suspect suspect{.run = run, .revision = known.revision};
     auto moves = moved_by_steps(**definition, *state, suspect.why);

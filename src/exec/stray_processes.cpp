@@ -31,11 +31,12 @@ std::optional<std::string_view> value_of(std::string_view name, std::string_view
   return std::nullopt;
 }
 
-// The servers of a URL in any order, and the zone.
+// The servers of a URL in any order, and the zone. A URL without a zone means the zone `main`.
 std::pair<std::set<std::string>, std::string> parts_of(std::string_view url) {
   url.remove_prefix(url.find("://") + 3);
   const std::size_t slash = std::min(url.find('/'), url.size());
-  std::pair<std::set<std::string>, std::string> parts{{}, std::string(url.substr(slash))};
+  const std::string_view zone = slash < url.size() ? url.substr(slash + 1) : "";
+  std::pair<std::set<std::string>, std::string> parts{{}, std::string(zone.empty() ? "main" : zone)};
   for (std::string_view servers = url.substr(0, slash); !servers.empty();) {
     const std::size_t comma = std::min(servers.find(','), servers.size());
     parts.first.emplace(servers.substr(0, comma));

@@ -13,6 +13,7 @@ namespace {
 using EventKind = core::FlowEvent::Kind;
 
 constexpr int kEventTries = 64;  // of reading, folding and replacing the run's value
+constexpr auto kAway = std::chrono::seconds{1};  // longer than any event of a store that answers
 
 Report report_of(const Result<void>& taken) {
   if (taken) return {.outcome = Outcome::completed()};
@@ -69,12 +70,18 @@ class EventHandler::Batch {
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       const auto events = runs_.find(unknown[i]);
       if (!found[i])
-        runs_.erase(events);
+        fail(events, found[i].error());
       else if (*found[i])
         events->second.known = std::move(**found[i]);
       else if (!has_started(events->second))
         runs_.erase(events);
     }
+  }
+
+  // An error of the store is the answer. Alone, each event would meet it again, one after the other.
+  void fail(Runs::iterator run, const Error& why) {
+    for (Handled* const each : run->second.events) each->done = why;
+    runs_.erase(run);
   }
 
   static bool has_started(const RunEvents& run) {
@@ -125,8 +132,12 @@ class EventHandler::Batch {
     }
     if (writes.empty()) return;
     const auto written = handler_.run_store_.write(writes);
-    for (std::size_t i = 0; i < names.size(); ++i)
-      if (!written[i] || !written[i]->written) runs_.erase(names[i]);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!written[i])
+        fail(runs_.find(names[i]), written[i].error());
+      else if (!written[i]->written)
+        runs_.erase(names[i]);
+    }
   }
 
   void act() {
@@ -164,13 +175,34 @@ std::vector<Report> EventHandler::handle(std::span<const TaskAttempt> attempts) 
     handled[i].event = std::move(*event);
     events.push_back(&handled[i]);
   }
-  Batch(*this, events).handle();
+  try {
+    Batch(*this, events).handle();
+  } catch (const std::exception&) {
+    // The events are handled alone, so that only the event that causes the exception fails.
+  }
   std::vector<Report> reports;
-  for (Handled& each : handled) {
-    if (!each.done) each.done = take(std::move(each.event));
-    reports.push_back(report_of(*each.done));
+  std::optional<Error> away;
+  for (std::size_t i = 0; i < handled.size(); ++i) {
+    if (!handled[i].done) handled[i].done = alone(attempts[i], std::move(handled[i].event), away);
+    reports.push_back(report_of(*handled[i].done));
   }
   return reports;
+}
+
+// If the store does not answer, `away` says so to the events behind this one, so that they do not wait too.
+Result<void> EventHandler::alone(const TaskAttempt& attempt, core::FlowEvent event,
+                                 std::optional<Error>& away) {
+  if (away) return *away;
+  if (attempt.stop.stop_requested())
+    return Error{.code = Code::failed, .message = "the runner was told to stop"};
+  const Moment begun = scheduler_.now();
+  try {
+    auto taken = take(std::move(event));
+    if (!taken && taken.error().retryable && scheduler_.now() - begun > kAway) away = taken.error();
+    return taken;
+  } catch (const std::exception& thrown) {
+    return Error{.code = Code::failed, .message = thrown.what()};
+  }
 }
 
 Result<void> EventHandler::take(core::FlowEvent event) {
@@ -280,6 +312,8 @@ std::vector<Result<void>> EventHandler::act(std::span<const Folded> events) {
   std::vector<Result<void>> answers(events.size());
   std::vector<std::size_t> planned;
   std::vector<ActionExecutor::Caused> caused;
+  std::vector<std::pair<std::size_t, std::size_t>>
+      relies;  // an event on an earlier event's actions
   for (std::size_t i = 0; i < events.size(); ++i) {
     const auto& [definition, state, event] = events[i];
     const auto goes_on = before_plan(events[i]);
@@ -291,6 +325,19 @@ std::vector<Result<void>> EventHandler::act(std::span<const Folded> events) {
       continue;
     }
     auto actions = core::plan(definition, *judged, event, encoding::judge());
+    // Two events of one run may cause the same action. Only the first one performs it, because a start
+    // must pass the start limits once.
+    std::erase_if(actions, [&](const core::FlowAction& action) {
+      for (std::size_t at = 0; at < planned.size(); ++at) {
+        const auto& before = caused[at].actions;
+        if (&events[planned[at]].state != &state ||
+            std::find(before.begin(), before.end(), action) == before.end())
+          continue;
+        relies.emplace_back(i, planned[at]);
+        return true;
+      }
+      return false;
+    });
     planned.push_back(i);
     caused.push_back({.definition = definition,
                       .state = std::move(*judged),
@@ -299,6 +346,8 @@ std::vector<Result<void>> EventHandler::act(std::span<const Folded> events) {
   }
   auto performed = executor_.perform(std::move(caused));
   for (std::size_t at = 0; at < planned.size(); ++at) answers[planned[at]] = performed[at];
+  for (const auto& [event, on] : relies)
+    if (!answers[on]) answers[event] = answers[on];
   settle_ended_keys(events, answers);
   return answers;
 }

@@ -24,6 +24,7 @@ class EventHandler {
  public:
   EventHandler(store::Store& store, Scheduler& scheduler, RunStore& run_store, EventLog& log)
       : store_(store),
+        scheduler_(scheduler),
         run_store_(run_store),
         log_(log),
         executor_(store, scheduler, run_store, log) {}
@@ -39,6 +40,7 @@ class EventHandler {
   };
   class Batch;
 
+  Result<void> alone(const TaskAttempt& attempt, core::FlowEvent event, std::optional<Error>& away);
   // Handles one event without the others of its batch.
   Result<void> take(core::FlowEvent event);
   // The run's value, or the facts of `started` if a runner has not written the value yet. nullopt
@@ -65,6 +67,7 @@ class EventHandler {
   void settle_ended_keys(std::span<const Folded> events, std::span<Result<void>> answers);
 
   store::Store& store_;
+  Scheduler& scheduler_;
   RunStore& run_store_;
   EventLog& log_;
   ActionExecutor executor_;

@@ -497,8 +497,13 @@ void Worker::call_batch(std::span<std::unique_ptr<RunningTask>> tasks) {
     attempts.push_back(attempt_of(*running));
   }
   if (attempts.empty()) return;
-  std::vector<Report> reports = settings_.batch_handler(attempts);
-  for (std::size_t i = 0; i < started.size(); ++i) started[i]->report = std::move(reports[i]);
+  try {
+    std::vector<Report> reports = settings_.batch_handler(attempts);
+    for (std::size_t i = 0; i < started.size(); ++i) started[i]->report = std::move(reports[i]);
+  } catch (const std::exception& thrown) {
+    for (RunningTask* const running : started)
+      running->report = {.outcome = Outcome::failed(thrown.what())};
+  }
 }
 
 // Runs the handler. Leaves no report if the handler must not start any more.

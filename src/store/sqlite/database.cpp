@@ -75,6 +75,11 @@ WriteTransaction::WriteTransaction(Database& database) : database_(database) {
 
 WriteTransaction::~WriteTransaction() { roll_back(); }
 
+void WriteTransaction::give_up() {
+  changes_before_ = sqlite3_total_changes64(db_->handle());
+  roll_back();
+}
+
 void WriteTransaction::roll_back() {
   if (!std::exchange(open_, false)) return;
   if (sqlite3_total_changes64(db_->handle()) != changes_before_) database_.write_failed_ = true;
@@ -283,7 +288,14 @@ Database::~Database() {
 Result<void> Database::run(const GroupCommit::Work& body) {
   try {
     WriteTransaction transaction(*this);
-    body(transaction);
+    try {
+      body(transaction);
+    } catch (const StatementFailure&) {
+      throw;
+    } catch (const Failure&) {
+      transaction.give_up();
+      throw;
+    }
     transaction.commit();
     return {};
   } catch (const Failure& failure) {

@@ -69,6 +69,8 @@ class WriteTransaction {
   void due_at(core::StoreTime when) { announce_ = announce_ || when < now_ + kLookAnyway; }
 
   void commit();
+  // Rolls back because of an answer, such as a queue that is missing, and not because a write failed.
+  void give_up();
 
   ZoneRow zone{};  // written back at the commit
 

@@ -1,12 +1,17 @@
-// Lets the threads of a process share transactions, because a sync costs more than what it makes durable.
+// Lets the threads of a Database share transactions, because a sync costs more than most writes.
 //
-//   join:  a call that may share a transaction. It waits until another call takes it along. If no call is
-//          on its way to the write lock, it goes there itself.
-//   lead:  a call that goes to the write lock. With the lock held, it takes the waiting calls along.
+//   join:  a call that may share a transaction. It waits until another call takes it along. If no
+//          other call of join() leads, it leads.
+//   lead:  takes the write lock, runs the waiting calls in the order of their arrival, then its own.
 //
-// The waiting calls run first, in the order of their arrival. If one of them fails, the transaction is rolled
-// back before the leader's own work has run. Then each call gets a transaction of its own. So a call that
-// joins may run twice, and the leader's work runs once.
+// what fails                     the leader                     the calls that it took along
+// a call that was taken along    runs alone                     run alone, each on its own thread
+// the leader's work, or COMMIT   returns the error; a call of   run alone
+//                                join() runs alone
+// COMMIT, outcome unknown        returns the error              return the error
+// the write lock                 returns the error              wait for the lock themselves
+//
+// So the work of join() may run twice, on any thread. The work of lead() runs once.
 #pragma once
 
 #include <condition_variable>
@@ -30,27 +35,31 @@ class GroupCommit {
 
   explicit GroupCommit(Run run) : run_(std::move(run)) {}
 
-  // `work` may be called twice, on any thread. It must change nothing but the database and its own answer.
+  // `work` must change only the database and its own answer.
   Result<void> join(const Work& work);
-  Result<void> lead(const Work& work);
+  Result<void> lead(const Work& work) { return lead(work, Again::no); }
 
  private:
+  enum class Again { no, yes };  // whether the leader's work may run a second time
   struct Waiting {
     const Work& work;
     std::condition_variable changed{};
     std::optional<Result<void>> done{};
     bool leads = false;
+    bool alone = false;  // it must run in a transaction of its own
   };
 
-  std::vector<Waiting*> take_along();
+  Result<void> lead(const Work& work, Again again);
   void pass_on();  // lets the next waiting call lead
+  std::vector<Waiting*> take_along();
   void end(const std::vector<Waiting*>& calls, const Result<void>& done);
-  void end(Waiting& call, Result<void> done);
+  void leave_alone(const std::vector<Waiting*>& calls);
+  void leave_all_alone();
 
   const Run run_;
   std::mutex mutex_;
   std::deque<Waiting*> waiting_;  // under mutex_; without the call that leads
-  bool leading_ = false;          // under mutex_: a call that could wait goes to the lock itself
+  bool leading_ = false;          // under mutex_: a call of join() leads; lead() does not set it
 };
 
 }  // namespace once::store::sqlite
