@@ -80,14 +80,17 @@ bench-scale:
 	@python3 -B bench/scale --remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) $(BENCH_SCALE) \
 		build/release/once_peer build/release/once_fill
 
-# Runs of a workflow: how many a second, in how much memory, and whether a run costs the same after a hundred thousand
-# (BENCH_FLOW="--runs 10000" has less).
+# Runs of a workflow, on Once and on its peers, and whether a run of Once costs the same after a hundred thousand runs:
+# about half an hour. BENCH_FLOW="--runs 1000 --rounds 1 --peers once-sqlite,dbos" measures less. Results as above, in
+# build/bench-flow.
 bench-flow:
 	@tools/setup build bench
+	@case "$(BENCH_FLOW)" in *"--peers once-sqlite") ;; *) tools/setup peers || true; \
+		command -v npm >/dev/null || tools/setup npm || true ;; esac
 	@tools/nats-server >/dev/null || true
 	@$(configure_bench)
 	@cmake --build build/release -j $(JOBS) --target once_flow
-	@python3 -B bench/flow $(if $(BENCH_WRITE),--write) $(BENCH_FLOW) build/release/once_flow
+	@python3 -B bench/flow --remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) $(BENCH_FLOW) build/release/once_flow
 
 # The hot pieces by themselves; BENCH_FLAGS are Google Benchmark's.
 bench-encoding:

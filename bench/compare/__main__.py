@@ -9,59 +9,23 @@ Usage: python3 bench/compare [--rounds N] [--tasks N] [--peers NAME,...] [--writ
 import argparse
 import datetime
 import pathlib
-import shutil
-import subprocess
 import sys
-import time
 
 import peers
 import report
 import rounds
-from role import Failed
-
-
-def measure_round(peer, once, out, tasks, seed):
-    """(what was measured or None, why not or None)."""
-    try:
-        return rounds.measure(peer, peers.command_of(peer, once), out, tasks, seed), None
-    except (Failed, OSError, ValueError, subprocess.SubprocessError) as failure:
-        return None, str(failure)
-
-
-def known(peer):
-    """What a reader is told of the peer, and where its rounds go."""
-    return {"name": peer.name, "once": peer.program == "once", "durable": peer.durable,
-            "beside": peer.beside, "settings": peer.settings,
-            "killed": peer.killed, "version": "", "rounds": [], "failures": []}
-
-
-def chosen_peers(text):
-    names = text.split(",") if text else list(peers.PEERS)
-    unknown = [name for name in names if name not in peers.PEERS]
-    if unknown:
-        sys.exit(f"bench/compare: no peer {', '.join(unknown)}; there are: {', '.join(peers.PEERS)}")
-    return {name: peers.PEERS[name] for name in names}
+import turns
 
 
 def run(options):
-    chosen = chosen_peers(options.peers)
-    found = {key: known(peer) for key, peer in chosen.items()}
-    for number in range(1, options.rounds + 1):
-        for key, peer in chosen.items():
-            if found[key]["failures"] and not found[key]["rounds"]:
-                continue  # it would fail again
-            began = time.monotonic()
-            measured, why = measure_round(peer, options.once, options.out, options.tasks, number)
-            print(f"round {number} of {options.rounds}: {peer.name}, {time.monotonic() - began:.0f} s"
-                  + (f"; not measured: {why}" if why else ""), file=sys.stderr, flush=True)
-            if measured:
-                found[key]["rounds"].append(measured)
-                found[key]["version"] = peer.version()
-            else:
-                found[key]["failures"].append(why)
+    chosen = turns.chosen("bench/compare", options.peers, peers.PEERS)
+
+    def measure(peer, number):
+        return rounds.measure(peer, peers.command_of(peer, options.once), options.out, options.tasks, number)
+
     return {"date": datetime.date.today().isoformat(), "rounds": options.rounds, "tasks": options.tasks,
-            "remark": options.remark, "machine": report.machine(),
-            "node": peers.said("node", "--version") if shutil.which("node") else "none", "peers": found}
+            "remark": options.remark, "machine": report.machine(), "node": peers.node_version(),
+            "peers": turns.take(chosen, options.rounds, measure)}
 
 
 def exact(results):

@@ -40,6 +40,10 @@ def said(*words):
     return subprocess.run([str(word) for word in words], check=True, text=True, capture_output=True).stdout.strip()
 
 
+def node_version():
+    return said("node", "--version") if shutil.which("node") else "none"
+
+
 def installed_version(package):
     return json.loads((INSTALLED / "node_modules" / package / "package.json").read_text())["version"]
 

@@ -62,16 +62,19 @@ class Run:
             with self.publisher(queue, ids, way, concurrency=concurrency) as publisher:
                 before = self.spent(publisher)
                 self.published = publisher.go()
-                self.publishing_cost = self.spent(publisher, before)
+                self.publishing_cost = self.spent(publisher, before=before)
             if not self.peer.worker_first:
                 worker = stack.enter_context(self.worker(queue, ids, concurrency, **options))
             yield worker, ids
 
-    def spent(self, role, before=None):
-        """Processor seconds, flushes and bytes since `before`, of the server and this role. Bytes are read
+    def pids(self, *roles):
+        return [*self.server.pids, *(role.pid for role in roles)]
+
+    def spent(self, *roles, before=None):
+        """Processor seconds, flushes and bytes since `before`, of the server and these roles. Bytes are read
         last afterwards, and first before, because that writes out what is in memory."""
         def now():
-            return {"cpu": cpu_seconds([*self.server.pids, role.pid]), "flushes": self.disk.flushes()}
+            return {"cpu": cpu_seconds(self.pids(*roles)), "flushes": self.disk.flushes()}
         if before is None:
             written = self.disk.bytes_written()
             return now() | {"bytes": written}
@@ -89,9 +92,9 @@ class Run:
         with self.filled("backlog", self.tasks, self.peer.concurrency, way) as (worker, _):
             self.measured[f"publish_{way}"] = self.published["count"] / self.published["seconds"]
             before = self.spent(worker)
-            with Peak([*self.server.pids, worker.pid]) as peak:
+            with Peak(self.pids(worker)) as peak:
                 result = worker.go()
-            cost = self.spent(worker, before)
+            cost = self.spent(worker, before=before)
         self.count(result)
         self.measured["backlog"] = self.tasks / result["seconds"]
         self.measured["memory"] = peak.bytes / 2**20
@@ -145,7 +148,7 @@ class Run:
         with self.filled(queue, count, KILLED_CONCURRENCY, self.peer.ways[0], effects=effects,
                          **options) as (worker, ids):
             worker.tell("go")
-            wait_for_lines(effects, count * 2 // 5, worker)
+            wait_for_lines(effects, count * 2 // 5, 36, worker)
             worker.kill()
         before = effects.read_text().count("\n")
         with self.worker(queue, ids, KILLED_CONCURRENCY, effects=effects, again=1, **options) as worker:
@@ -157,9 +160,9 @@ class Run:
         return found
 
 
-def wait_for_lines(file, count, worker):
+def wait_for_lines(file, count, width, worker):
     deadline = time.monotonic() + PATIENCE
-    while file.stat().st_size < count * 37:  # an id and its newline
+    while file.stat().st_size < count * (width + 1):  # an id and its newline
         if not worker.running() or time.monotonic() > deadline:
             raise Failed("its worker did not come to the middle of the backlog")
         time.sleep(0.001)
@@ -186,12 +189,12 @@ def latencies(files):
 
 
 @contextlib.contextmanager
-def fresh(peer, command, base, tasks, seed):
+def fresh(peer, command, base, tasks, seed, run=Run):
     with tempfile.TemporaryDirectory(prefix="run.", dir=base) as name:
         folder = pathlib.Path(name)
         folder.chmod(0o755)  # the user postgres goes through it
         with peer.server()(folder) as server:
-            yield Run(peer, command, server, folder, tasks, seed)
+            yield run(peer, command, server, folder, tasks, seed)
 
 
 def measure(peer, command, base, tasks, seed):

@@ -126,8 +126,8 @@ def ledger_says(found):
             f"held in doubt {per_round(ledgers, 'in_doubt')}; unexplained {per_round(ledgers, 'unexplained')}")
 
 
-def kill_table(peers):
-    rows = [["", "tasks", "run when killed", "never ran", "effect twice", "what its record says", "how the consumer is set"]]
+def kill_table(peers, counted="tasks"):
+    rows = [["", counted, "run when killed", "never ran", "effect twice", "what its record says", "how the consumer is set"]]
     for peer in measured(peers).values():
         for policy in peer["rounds"][0]["kill"]:
             found = [one["kill"][policy] for one in peer["rounds"]]
@@ -143,8 +143,8 @@ def not_measured(peers):
                      for peer in peers.values() for why in dict.fromkeys(peer["failures"]))
 
 
-def settings_table(peers):
-    rows = [["", "versions", "settings", "tasks"]]
+def settings_table(peers, counted="tasks"):
+    rows = [["", "versions", "settings", counted]]
     for peer in measured(peers).values():
         rows.append([peer["name"], peer["version"], peer["settings"], f"{peer['rounds'][0]['tasks']:,}"])
     return markdown(rows)

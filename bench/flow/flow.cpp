@@ -3,33 +3,25 @@
 // Beside it, as a baseline: plain tasks through the same zone and worker.
 //
 //   once_flow URL RUNS
+//   once_flow ROLE --NAME VALUE ...
 //
-// One JSON line per tenth, one for the plain tasks, and last one that says whether every step ran once.
+// One JSON line per tenth, one for the plain tasks, and last one that says whether every step ran once. With a
+// role, the program is a peer of bench/flow instead.
 #include <sys/resource.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <iostream>
 #include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "once/once.h"
+#include "roles.h"
+#include "three_steps.h"
 
 namespace {
 
 using namespace once;
-using Clock = std::chrono::steady_clock;
+using namespace bench;
 
 constexpr int kTenths = 10;
-constexpr int kSteps = 3;
 constexpr int kStarters = 16;
-
-double seconds_since(Clock::time_point begun) {
-  return std::chrono::duration<double>(Clock::now() - begun).count();
-}
 
 double cpu_seconds() {
   rusage used{};
@@ -84,17 +76,15 @@ void start_runs(Flows& flows, int from, int to) {
   std::vector<std::jthread> starters;
   for (int i = 0; i < kStarters; ++i)
     starters.emplace_back([&] {
-      for (int run = next++; run < to; run = next++) {
-        const Body input = Body::json("{\"id\":\"" + std::to_string(run) + "\"}").value();
-        flows.start("three", input).value();
-      }
+      for (int run = next++; run < to; run = next++)
+        flows.start(kWorkflow, input_of(std::to_string(run))).value();
     });
 }
 
 double plain_tasks_per_s(Zone& zone, const StepCounts& counts, const std::atomic<bool>& stopped,
                          int tasks) {
   const int before = counts.handled();
-  const auto begun = Clock::now();
+  const auto begun = SteadyClock::now();
   constexpr int kBatch = 256;
   for (int from = 0; from < tasks; from += kBatch) {
     std::vector<Task> batch;
@@ -108,17 +98,11 @@ double plain_tasks_per_s(Zone& zone, const StepCounts& counts, const std::atomic
 
 int measure(const std::string& url, int runs) {
   Zone zone = Zone::open(url).value();
-  zone.queues().add({.name = "steps", .topic = "s.*", .window = 64}).value();
+  add_three_steps(zone);
   Flows flows = zone.flows();
-  Workflow three("three");
-  three.idempotency_key("id")
-      .step({.id = "a", .task = "s.a"})
-      .step({.id = "b", .task = "s.b", .depends_on = {"a"}})
-      .step({.id = "c", .task = "s.c", .depends_on = {"b"}});
-  flows.add(three).value();
 
   StepCounts counts(runs);
-  Worker worker = zone.worker("steps",
+  Worker worker = zone.worker(kQueue,
                               [&](Context& context) {
                                 counts.add(context.task().topic, context.task().body);
                                 return Outcome::completed(Body::json("1").value());
@@ -141,7 +125,7 @@ int measure(const std::string& url, int runs) {
     const int from = runs / kTenths * tenth;
     const int to = from + runs / kTenths;
     const double cpu = cpu_seconds();
-    const auto begun = Clock::now();
+    const auto begun = SteadyClock::now();
     start_runs(flows, from, to);
     wait_until(stopped, [&] { return counts.last_steps() >= to; });
     std::cout << "{\"tenth\":" << tenth + 1 << ",\"runs\":" << to - from
@@ -163,12 +147,16 @@ int measure(const std::string& url, int runs) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int runs = argc == 3 ? std::atoi(argv[2]) / kTenths * kTenths : 0;
-  if (runs < kTenths) {
-    std::cerr << "usage: once_flow URL RUNS, at least 10\n";
-    return 2;
-  }
   try {
+    if (argc > 1 && is_flow_role(argv[1])) {
+      play_flow_role(argv[1], options_of(argc, argv));
+      return 0;
+    }
+    const int runs = argc == 3 ? std::atoi(argv[2]) / kTenths * kTenths : 0;
+    if (runs < kTenths) {
+      std::cerr << "usage: once_flow URL RUNS, at least 10\n";
+      return 2;
+    }
     return measure(argv[1], runs);
   } catch (const std::exception& failure) {
     std::cerr << "once_flow: " << failure.what() << '\n';

@@ -1,23 +1,14 @@
 // Once as one of the peers of bench/compare: the roles and lines that bench/compare/role.py tells of.
-#include <fcntl.h>
-#include <once/once.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
 #include <fstream>
-#include <iostream>
 #include <iterator>
-#include <map>
 #include <mutex>
-#include <sstream>
 #include <thread>
-#include <unordered_map>
+
+#include "role.h"
 
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-using Options = std::map<std::string, std::string>;
+using namespace bench;
 
 constexpr std::size_t kBatch = 500;  // unless told otherwise
 constexpr int kPublishers = 256;
@@ -26,43 +17,19 @@ std::int64_t nanoseconds() {
   return std::chrono::nanoseconds(SteadyClock::now().time_since_epoch()).count();
 }
 
-double seconds_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
-
-std::vector<std::string> lines_of(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(line);
-  return lines;
-}
-
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-bool heard(std::string_view word) {
-  std::string line;
-  while (std::getline(std::cin, line))
-    if (line == word) return true;
-  return false;
-}
-
-void say(const std::string& json) { std::cout << json << std::endl; }
-
-once::Zone open(const Options& options) { return once::Zone::open(options.at("url")).value(); }
 
 // Makes the queue; `policy` is what happens to tasks whose worker died.
 void prepare(const Options& options) {
   auto zone = open(options);
   say(R"({"ready":true})");
   if (!heard("go")) return;
-  once::Queue queue{.name = options.at("queue"), .topic = options.at("queue")};
-  if (options.contains("lease")) queue.lease = once::Duration{std::stol(options.at("lease"))};
-  if (options.contains("policy") && options.at("policy") == "hold")
-    queue.in_doubt = once::InDoubt::hold;
-  zone.queues().add(queue).value();
+  zone.queues()
+      .add(with_options({.name = options.at("queue"), .topic = options.at("queue")}, options))
+      .value();
   say("{}");
 }
 
@@ -138,19 +105,7 @@ class Publisher {
 class Worker {
  public:
   explicit Worker(const Options& options)
-      : options_(options),
-        zone_(open(options)),
-        effects_(options.contains("effects")
-                     ? ::open(options.at("effects").c_str(), O_WRONLY | O_APPEND | O_CREAT, 0644)
-                     : -1) {
-    for (const std::string& line : lines_of(options.at("ids")))
-      runs_.try_emplace(line.substr(line.find(' ') + 1), 0);  // the whole line when it is an id
-  }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-  ~Worker() {
-    if (effects_ >= 0) ::close(effects_);
-  }
+      : options_(options), zone_(open(options)), effects_(options) {}
 
   void play() {
     say(R"({"ready":true})");
@@ -184,11 +139,7 @@ class Worker {
       started_.push_back(id);
       times_ << "start " << id << ' ' << nanoseconds() << '\n';
     }
-    if (effects_ >= 0) {
-      const std::string line = id + "\n";
-      if (::write(effects_, line.data(), line.size()) != std::ssize(line)) std::abort();
-    }
-    ++runs_.find(id)->second;
+    effects_.add(id);
     last_ran_ = nanoseconds();
   }
 
@@ -226,45 +177,19 @@ class Worker {
 
   // `ran`: until the last handler was called; the rest is its record and the word that nothing is left.
   void answer(double seconds, double ran) const {
-    std::size_t never = 0;
-    std::size_t twice = 0;
-    for (const auto& [id, count] : runs_) {
-      never += count == 0 ? 1U : 0U;
-      twice += count > 1 ? 1U : 0U;
-    }
     std::ostringstream text;
-    text << R"({"seconds":)" << seconds << R"(,"ran":)" << ran << R"(,"never":)" << never
-         << R"(,"twice":)" << twice << "}";
+    text << R"({"seconds":)" << seconds << R"(,"ran":)" << ran << "," << effects_.json() << "}";
     say(text.str());
   }
 
   const Options& options_;
   once::Zone zone_;
-  const int effects_;
-  std::unordered_map<std::string, std::atomic<int>> runs_;
+  Effects effects_;
   std::atomic<std::int64_t> last_ran_ = 0;
   std::mutex mutex_;  // guards what follows
   std::vector<std::string> started_;
   std::ostringstream times_;
 };
-
-// What the ledger says of the queue afterwards.
-void audit(const Options& options) {
-  auto zone = open(options);
-  say(R"({"ready":true})");
-  if (!heard("go")) return;
-  const auto audit =
-      zone.audit({.by = once::AuditOptions::Period::all, .queue = options.at("queue")}).value();
-  once::Totals totals;
-  for (const once::AuditLine& line : audit.lines) totals.add(line.totals);
-  std::ostringstream answer;
-  answer << R"({"completed":)" << totals.in(once::State::completed) << R"(,"in_doubt":)"
-         << totals.in(once::State::in_doubt) << R"(,"completed_twice":)" << totals.completed_twice
-         << R"(,"reruns":)" << totals.all_reruns() << R"(,"unexplained":)"
-         << totals.rerun(once::Rerun::unexplained) + audit.discrepancies.size() + audit.unlisted
-         << "}";
-  say(answer.str());
-}
 
 int play(const std::string& role, const Options& options) {
   if (role == "prepare")
@@ -283,9 +208,7 @@ int play(const std::string& role, const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
-  for (int i = 2; i + 1 < argc; i += 2)
-    options[std::string(argv[i]).substr(2)] = argv[i + 1];  // without its dashes
+  const Options options = options_of(argc, argv);
   try {
     return argc < 2 ? 2 : play(argv[1], options);
   } catch (const std::exception& failure) {

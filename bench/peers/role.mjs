@@ -6,6 +6,10 @@ import { createInterface } from "node:readline";
 export const nanoseconds = () => process.hrtime.bigint(); // the same clock in all processes
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+// Of a workflow, in their order, and the id under which the step of a run is counted.
+export const STEPS = ["a", "b", "c"];
+export const stepOf = (run, step) => `${run}.${step}`;
+
 function parse(words) {
   const options = {};
   for (let i = 0; i < words.length; i += 2) options[words[i].slice(2)] = words[i + 1];
@@ -14,7 +18,7 @@ function parse(words) {
   return options;
 }
 
-const linesOf = (file) => readFileSync(file, "utf8").split("\n").filter((line) => line !== "");
+export const linesOf = (file) => readFileSync(file, "utf8").split("\n").filter((line) => line !== "");
 const say = (what) => process.stdout.write(JSON.stringify(what) + "\n");
 
 // `roles`: name to function of the options; it loads and connects, and gives {go, end}: what to do on
