@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "flow/definition/definition.h"
 #include "flow/definition/event.h"
 #include "flow/starter.h"
@@ -65,7 +67,8 @@ class EventHandlerTest : public ::testing::Test {
       attempts.push_back({.task = tasks[i], .sequence = entries[i].sequence, .stop = stop});
     std::vector<Kind> kinds;
     for (const Report& report : handler_.handle(attempts)) kinds.push_back(report.outcome.kind());
-    if (kinds.empty() || kinds.front() == Kind::completed) handled_ = entries.back().sequence;
+    if (std::count(kinds.begin(), kinds.end(), Kind::completed) == std::ssize(kinds))
+      handled_ = entries.back().sequence;
     return kinds;
   }
   std::uint64_t calls(Seam seam) { return store_.calls(seam); }
@@ -118,7 +121,7 @@ TEST_F(EventHandlerTest, TwoEventsOfOneRunAreSentAwayByARateOnce) {
   append({ended(second, "a"), ended(second, "b")});
   EXPECT_THAT(handle(), Each(Kind::completed));
   EXPECT_FALSE(is_in_log(second + ".c"));
-  const auto note = run_store_.note("rate.w.c").value();
+  const auto note = run_store_.note("rate.w.c.60000").value();
   ASSERT_TRUE(note);
   const std::string& json = note->json;
   EXPECT_EQ(json.find(second), json.rfind(second)) << json;
@@ -140,11 +143,13 @@ TEST_F(EventHandlerTest, AnAnswerThatIsLostIsFoundOut) {
                       .on(Seam::write_values, calls(Seam::write_values) + 1, Fault::half_done)
                       .on(Seam::append, calls(Seam::append) + 1, Fault::answer_lost));
   handle();
+  EXPECT_EQ(store_.faults(), 2U);
   store_.set_plan({});
+  handled_ = {};
   EXPECT_THAT(handle(), Each(Kind::completed));
   for (int n = 0; n < 10; ++n) {
     const std::string run = start(n);
-    EXPECT_TRUE(is_in_log(run + ".a") && is_in_log(run + ".b")) << run;
+    EXPECT_TRUE(is_in_log(run + ".b")) << run;
     EXPECT_EQ(run_store_.run(run).value()->state.steps.size(), 1U);
   }
 }
@@ -154,8 +159,7 @@ TEST_F(EventHandlerTest, EventsThatAreHandledAloneEndWhenTheRunnerMustStop) {
   append({ended(start(1), "a", '"' + std::string(8 << 10, 'x') + '"')});
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_THAT(handle(stop.get_token()), ElementsAre(Kind::completed, Kind::failed));
-  handled_ = {};
+  EXPECT_THAT(handle(stop.get_token()), Each(Kind::failed));
   EXPECT_THAT(handle(), Each(Kind::completed));
 }
 
