@@ -142,7 +142,7 @@ inline constexpr std::size_t kAttemptsWhole = 8;
 inline constexpr std::size_t kOldErrorKept = 256;
 // Of each attempt's log the end is kept. All logs of a record are bounded: the oldest go first.
 inline constexpr std::size_t kLogKept = 16 << 10;
-inline constexpr std::size_t kLogsKept = 64 << 10;
+inline constexpr std::size_t kLogsKept = 256 << 10;
 inline constexpr std::size_t kActionsKept = 256;
 inline constexpr std::size_t kMostSteps = 1000;
 // Of one result, a task's or a step's: what a queue allows that says nothing, and the most it may say.

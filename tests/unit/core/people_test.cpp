@@ -472,13 +472,13 @@ TEST(Story, TheOldestLogsGoFirst) {
   const auto of = [](std::size_t i) {
     return std::string(kLogKept, static_cast<char>('a' + static_cast<int>(i)));
   };
-  for (std::size_t i = 0; i < 10; ++i) {
+  for (std::size_t i = 0; i < 20; ++i) {
     const Fail failed{.nonce = record.nonce, .retry_in = ms(0), .log = of(i)};
     record = written(decide_on(stored(record), failed, rules, after(ms(0))));
     record = written(decide_on(stored(record), claim(), rules, after(ms(0))));
   }
-  ASSERT_EQ(record.attempts.size(), 11U);
-  for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(record.attempts[i].log, i < 6 ? "" : of(i)) << i;
+  ASSERT_EQ(record.attempts.size(), 21U);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(record.attempts[i].log, i < 4 ? "" : of(i)) << i;
 }
 
 TEST(OperatorAction, EveryActHasItsName) {
