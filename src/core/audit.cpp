@@ -75,7 +75,7 @@ bool has_action(const Record& record, OperatorAction::Act act) {
                      [&](const OperatorAction& action) { return action.act == act; });
 }
 
-// Claimed, and perhaps probed, but its handler never began.
+// Whether the handler began. It did not if the claim was given back or only asked the probe.
 bool began(const Attempt& attempt) {
   return attempt.ending != Ending::released && !attempt.probing;
 }

@@ -34,8 +34,7 @@ struct RecordNote {
   Revision revision{};
   const Digest* digest = nullptr;  // of that entry; null: not known
 };
-// In what a store contradicts itself; empty: in nothing. All of these are never so, however a process
-// ended.
+// Returns the contradiction, or an empty text. No death of a process can cause any of these.
 std::string contradiction(const Record& record, const RecordNote& noted);
 std::string contradiction(Stage stage, bool has_body, bool has_records);
 std::string contradiction(const Totals& totals);

@@ -1,4 +1,5 @@
-// What the ledger holds (rows), what is asked (columns), what comes of it.
+// The transition table of decide(). Rows: the record's state. Columns: the command. Cells: the next
+// state and verdict.
 //
 //            | claim                           | renew   | complete  | fail, doubt       | release
 //  ----------+---------------------------------+---------+-----------+-------------------+--------
@@ -500,7 +501,8 @@ class Rules {
     return claim.order && !told(claim.order->nonce) && fits(*claim.order);
   }
 
-  // Whoever completes a step has not said that the task may run without it.
+  // An order applies only to the attempt that the person saw. An order that completes a step needs
+  // that step unfinished; it does not allow the task to run without the step.
   bool fits(const Order& order) const {
     if (order.claims != stored_->record.claims) return false;
     if (order.kind != Order::Kind::complete_step) return true;
@@ -731,8 +733,8 @@ class Rules {
     return const_cast<Step*>(find_step(record, name));
   }
 
-  // The stored record, with the token of its claim written into the attempt: at the claim itself it
-  // could not be known. A claim of which no attempt tells, as no rule here writes it, gets one.
+  // The stored record, with the claim's token in its last attempt. The token is the revision of the
+  // claim's write, so the claim could not contain it. A running record without an attempt gets one.
   Record current() const {
     Record record = stored_->record;
     if (record.attempts.empty() && record.state == State::running) record.attempts.emplace_back();
@@ -767,8 +769,8 @@ class Rules {
                        [&](const OperatorAction& action) { return action.nonce == nonce; });
   }
 
-  // A word that was recorded before finds itself: the last attempt is its own, and ended so. Whoever
-  // was given up as lost was not heard.
+  // A repeated command is already_done if the last attempt has its nonce and ended in this way. An
+  // attempt that was recorded as lost has another ending, so its worker is fenced.
   Decision not_held(const Nonce& nonce, Ending word) const {
     const bool heard = stored_ && stored_->record.nonce == nonce &&
                        !stored_->record.attempts.empty() &&

@@ -1,7 +1,8 @@
-// The rules of exactly-once, all of them: given what the ledger holds, a command and the time,
-// what the ledger should hold next and what to tell the caller. Pure: no I/O, no clock, no threads.
-// The caller makes it true by a compare-and-swap on the revision it read, and asks again when
-// another was faster.
+// The rules of exactly-once for tasks; flow/rules has those of workflows. Given the ledger's
+// record, a command and the time, decide() returns the next record and a verdict. Pure: no I/O, no
+// clock.
+// The caller writes the next record by a compare-and-swap on the revision that it read. If another
+// writer was faster, the caller asks again with the current record.
 #pragma once
 
 #include <optional>
@@ -110,7 +111,7 @@ struct SetAside {  // a record for an entry that has none under its key, before 
   std::optional<TaskPolicy> own{};
 };
 
-struct Replied {  // who waits for the task has been told that it ended so
+struct Replied {  // the reply was appended: it reported this state and these claims
   std::uint32_t claims{};
   State state{};
 };

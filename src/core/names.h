@@ -33,12 +33,14 @@ Result<void> check_queue(const Queue& queue);  // all but the key template
 std::string stream_task_id(std::string_view stream, std::uint64_t sequence);
 std::optional<std::uint64_t> sequence_in(std::string_view stream, std::string_view id);
 
-// Once's own, for workflows: a topic or filter under `$once.`, and the queue of that name. No other queue
-// may have one of the ledgers' names, under which older versions kept workflows (store/moved_flows.h).
-inline constexpr std::string_view kFlowQueue = "once-flow";     // what happens to runs; timers
+// Names that belong to Once. Topics and filters under `$once.` and the queue once-flow serve
+// workflows. Older versions kept workflows in the four ledgers (store/moved_flows.h), so no queue
+// may have one of their names. Events still name once-values as the place of a large output.
+inline constexpr std::string_view kFlowQueue = "once-flow";     // the events of runs
 inline constexpr std::string_view kFlowsLedger = "once-flows";  // definitions
-inline constexpr std::string_view kRunsLedger = "once-runs";    // runs; in an audit they still are
-inline constexpr std::string_view kKeysLedger = "once-keys";    // which run a key has
+// Runs. The audit still reports them under this name.
+inline constexpr std::string_view kRunsLedger = "once-runs";
+inline constexpr std::string_view kKeysLedger = "once-keys";      // which run a key has
 inline constexpr std::string_view kValuesLedger = "once-values";  // outputs too large for their run
 bool own_topic(std::string_view topic);
 bool own_queue(std::string_view name);

@@ -145,7 +145,7 @@ inline constexpr std::size_t kLogKept = 16 << 10;
 inline constexpr std::size_t kLogsKept = 64 << 10;
 inline constexpr std::size_t kActionsKept = 256;
 inline constexpr std::size_t kMostSteps = 1000;
-// Of one result, a task's or a step's: what a queue allows that says nothing, and the most it may say.
+// The limit of one result of a task or step: the default of max_result, and its largest value.
 inline constexpr std::uint64_t kMaxResult = 16 << 20;
 inline constexpr std::uint64_t kHighestMaxResult = 256 << 20;
 // The results of a task's steps together may have so many times what one may have.

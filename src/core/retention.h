@@ -28,8 +28,8 @@ bool old_enough(Stage stage, StoreTime since, const Retention& ages, StoreTime n
 // The same for a record without an entry, of a ledger-only queue.
 bool may_forget_ledger_only(const Standing& standing, const Retention& ages, StoreTime now);
 
-// The same for a record whose entry lies in a stream of others'. As long as it is there, the record
-// alone keeps it from running again; and the record stands for the id, which nothing else remembers.
+// The same for a record whose entry is a message in a stream of others. While the message exists,
+// only the record prevents a second run. After that, only the record remembers the key.
 bool may_forget_outside(const Standing& standing, bool entry_gone, const Retention& ages,
                         StoreTime now);
 

@@ -46,27 +46,27 @@ class ActionExecutor {
   std::vector<Result<void>> perform(std::vector<Caused> events);
 
  private:
-  class Batch;
+  class Appends;
   using Queues = std::vector<Queue>;
 
   Result<std::vector<core::FlowAction>> pass_gates(const core::FlowDefinition& definition,
                                                    const core::RunState& state,
                                                    std::vector<core::FlowAction> actions,
-                                                   Batch& batch);
+                                                   Appends& appends);
   // Removes the starts of steps whose queue does not exist yet from the list.
   Result<void> hold_back(const core::FlowDefinition& definition,
-                         std::vector<core::FlowAction>& actions, Batch& batch);
+                         std::vector<core::FlowAction>& actions, Appends& appends);
   Result<void> append(const core::FlowDefinition& definition, const core::RunState& state,
-                      const core::FlowAction& action, Batch& batch);
+                      const core::FlowAction& action, Appends& appends);
   Result<void> end_run(const core::FlowDefinition& definition, const core::RunState& state,
-                       const core::EndRun& end, Batch& batch);
+                       const core::EndRun& end, Appends& appends);
   // Limits and appends of one event, before anything is sent.
-  Result<Batch> prepare(Caused& event);
-  Result<void> send(const core::RunState& state, Batch batch);
-  Result<void> sent(const core::RunState& state, const Batch& batch,
+  Result<Appends> prepare(Caused& event);
+  Result<void> send(const core::RunState& state, Appends appends);
+  Result<void> sent(const core::RunState& state, const Appends& appends,
                     std::span<const Result<store::AppendResult>> answers);
   Result<void> refuse(const core::FlowStep& step, const core::RunState& state,
-                      const std::string& why, Batch& batch);
+                      const std::string& why, Appends& appends);
   Result<void> follow_up(const core::FlowDefinition& definition, const core::RunState& state,
                          const core::FlowAction& action);
   Result<void> finish(const core::FlowDefinition& definition, const core::RunState& state);

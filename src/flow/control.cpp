@@ -418,7 +418,7 @@ Result<void> FlowControl::can_run_again(const core::FlowDefinition& definition,
   return {};
 }
 
-// Who says it again before a runner has heard of it says the same.
+// A retry that is repeated before a runner handles it makes the same event, so the log has it once.
 Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const By& by) {
   auto known = find_folded(run);
   if (!known) return known.error();

@@ -1,6 +1,5 @@
-// What people say to a run: a signal, an approval, that it is to end, that it is to go on. Each is one
-// append under an id that says it once; who says the same again hears that it was there. `by.who` is
-// not empty.
+// What people do to a run: signal, approve, cancel, retry. Each call appends one entry with a fixed
+// id, so a repeated call finds the first entry and changes nothing. `by.who` must not be empty.
 #pragma once
 
 #include <map>

@@ -29,8 +29,8 @@ bool needs_more(const core::FlowEvent& event) {
 
 }  // namespace
 
-// The events of a batch by their run. Each stage leaves out the runs for which a shared store call is not
-// enough: their events are taken alone.
+// The events of a batch by their run. Each stage leaves out the runs for which shared store calls
+// are not enough. handle_alone() handles their events.
 class EventHandler::Batch {
  public:
   Batch(EventHandler& handler, std::span<Handled* const> events) : handler_(handler) {
@@ -87,7 +87,8 @@ class EventHandler::Batch {
       each = fold(each->second) ? std::next(each) : runs_.erase(each);
   }
 
-  // Returns false if the events must be taken alone, or if none is left.
+  // Returns false if the events must be handled alone, or if no event is left. A remembered value
+  // may be outdated, so an event that adds nothing to it is handled alone.
   bool fold(RunEvents& run) {
     core::RunState& state = run.known.state;
     // The version of a run without a value is in its `started`. That event is folded first.
@@ -167,13 +168,13 @@ std::vector<Report> EventHandler::handle(std::span<const TaskAttempt> attempts) 
   Batch(*this, events).handle();
   std::vector<Report> reports;
   for (Handled& each : handled) {
-    if (!each.done) each.done = take(std::move(each.event));
+    if (!each.done) each.done = handle_alone(std::move(each.event));
     reports.push_back(report_of(*each.done));
   }
   return reports;
 }
 
-Result<void> EventHandler::take(core::FlowEvent event) {
+Result<void> EventHandler::handle_alone(core::FlowEvent event) {
   bool placed = false;
   std::optional<KnownRun> known = run_store_.recall(event.run);
   bool recalled = known.has_value();
@@ -318,7 +319,7 @@ Result<bool> EventHandler::before_plan(const Folded& folded) {
   auto signal = awaited_signal(definition, state, event);
   if (!signal) return signal.error();
   if (!*signal) return true;
-  if (auto taken = take(std::move(**signal)); !taken) return taken.error();
+  if (auto taken = handle_alone(std::move(**signal)); !taken) return taken.error();
   return false;
 }
 

@@ -75,7 +75,7 @@ class RunStore {
   RunStore(store::Store& store, Scheduler& scheduler);
 
   // Makes the queue of events, once-flow, if it is missing.
-  Result<void> make_queues();
+  Result<void> make_event_queue();
 
   // Adds a definition. Returns false if this version exists and means the same. Another definition
   // under this name and version is a conflict, because definitions do not change.

@@ -173,7 +173,8 @@ Result<bool> StartLimits::admitted(const core::FlowDefinition& definition, std::
   return has(runs_in(json ? json->member("active") : nullptr), run);
 }
 
-// A runner that died may have left one behind. Those who wait do not all read everybody's record.
+// A runner that died may have left ended runs in the note. Reading all runs is expensive, so each
+// process does it only every kDropEvery.
 Result<void> StartLimits::drop_ended(const core::FlowDefinition& definition,
                                      std::vector<std::string>& runs) {
   {

@@ -176,7 +176,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
     }
     if (taken && taken->tasks.empty())
       taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
-    const bool flies = taken && !taken->tasks.empty();
+    const bool any_claimed = taken && !taken->tasks.empty();
     if (!alone_) {
       hand_out(taken ? std::move(taken->tasks) : RunningTasks{}, free);
       std::lock_guard lock(*mutex_);
@@ -189,7 +189,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       continue;
     }
     heard({});
-    if (!flies) {
+    if (!any_claimed) {
       if (until != Until::empty || taken->delivered || stop.stop_requested()) continue;
       auto settled = all_settled();
       if (settled && *settled) return {};
@@ -246,10 +246,10 @@ std::optional<IntakeRequest> Worker::claims_on(Room free, std::stop_token stop) 
 }
 
 // Makes the tasks ready, and frees the places that were reserved for them in claiming_.
-void Worker::hand_out(RunningTasks tasks, Room set_aside) {
+void Worker::hand_out(RunningTasks tasks, Room reserved) {
   for (const auto& running : tasks) keeper_.watch(*running);
   std::lock_guard lock(*mutex_);
-  claiming_ -= set_aside.claims;
+  claiming_ -= reserved.claims;
   in_flight_ += tasks.size();
   for (auto& running : tasks) {
     if (no_more_)

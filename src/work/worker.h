@@ -21,7 +21,8 @@ namespace once::engine {
 struct WorkerSettings {
   Queue queue{};
   Handler handler{};
-  // Instead of `handler`: takes all tasks that are ready, up to the concurrency. Few threads call it.
+  // Instead of `handler`: one call takes all ready tasks, up to the concurrency. At most two threads
+  // call it.
   BatchHandler batch_handler{};
   Handler probe{};  // empty: there is none
   std::size_t concurrency = 1;
@@ -58,7 +59,7 @@ class Worker {
   Room wait_for_space(std::stop_token stop);
   Room room(std::size_t settling) const;
   std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
-  void hand_out(RunningTasks tasks, Room set_aside);
+  void hand_out(RunningTasks tasks, Room reserved);
   void give_back(RunningTasks tasks);
   Result<Intake::IntakeResult> next(Room free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();

@@ -1,4 +1,4 @@
-// The facts of a run as the JSON that its record holds. The grammar stands at the top of the .cpp.
+// The facts of a run as the JSON of its value. The grammar is at the top of state.cpp.
 #pragma once
 
 #include <string>

@@ -53,7 +53,11 @@ Result<void> GroupCommit::lead(const Work& work) {
         work(transaction);
       });
     } catch (...) {  // no memory, say; the waiting calls must not wait for ever
-      end(along, Error{.code = Code::failed, .message = "nothing was written", .retryable = true});
+      end(along,
+          Error{.code = Code::failed,
+                .message = "another call of the same transaction failed unexpectedly; nothing was "
+                           "written; the same call again is safe",
+                .retryable = true});
       throw;
     }
   };

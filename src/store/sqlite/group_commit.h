@@ -1,12 +1,14 @@
-// Lets the threads of a process share transactions, because a sync costs more than what it makes durable.
+// Lets the threads of a Database share transactions, because a sync costs more than most writes.
 //
-//   join:  a call that may share a transaction. It waits until another call takes it along. If no call is
-//          on its way to the write lock, it goes there itself.
-//   lead:  a call that goes to the write lock. With the lock held, it takes the waiting calls along.
+//   join:  a call that may share a transaction. It waits until another call takes it along. If no
+//          other call of join() leads, it leads.
+//   lead:  takes the write lock, runs the waiting calls in the order of their arrival, then its own.
 //
-// The waiting calls run first, in the order of their arrival. If one of them fails, the transaction is rolled
-// back before the leader's own work has run. Then each call gets a transaction of its own. So a call that
-// joins may run twice, and the leader's work runs once.
+// If a waiting call fails, the transaction is rolled back before the leader's work has run. Then
+// each call gets a transaction of its own. If the leader's work or the commit fails, the leader
+// returns the error, and each waiting call gets a transaction of its own. So a call that waits may
+// run twice, and the leader's work runs once. If the transaction cannot begin, or if the outcome of
+// the commit is unknown, every call returns that error.
 #pragma once
 
 #include <condition_variable>
@@ -50,7 +52,7 @@ class GroupCommit {
   const Run run_;
   std::mutex mutex_;
   std::deque<Waiting*> waiting_;  // under mutex_; without the call that leads
-  bool leading_ = false;          // under mutex_: a call that could wait goes to the lock itself
+  bool leading_ = false;  // under mutex_: a call of join() leads; a direct lead() does not set it
 };
 
 }  // namespace once::store::sqlite
