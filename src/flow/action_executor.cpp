@@ -142,7 +142,7 @@ class ActionExecutor::Appends {
 
   std::vector<store::Append> items{};
   std::vector<Item> meant{};         // one per element of `items`
-  std::optional<Error> held_back{};  // something could not be started as yet
+  std::optional<Error> held_back{};  // why a step could not start yet
 };
 
 std::vector<Result<void>> ActionExecutor::perform(std::vector<Caused> events) {

@@ -4,7 +4,7 @@
 //
 //   1. the start limits (start_limits.h); a start that they refuse becomes a later event that tries
 //      again
-//   2. all appends of all events, as one batch: tasks of steps, timers, ends of steps and of the run
+//   2. all appends of all events in one store call: tasks of steps, timers, ends of steps and runs
 //   3. orders and cancellations
 //   4. after the end of the run: its place among max_runs becomes free
 #pragma once
@@ -37,12 +37,12 @@ class ActionExecutor {
     const core::FlowDefinition& definition;
     core::RunState state{};
     std::vector<core::FlowAction> actions{};
-    // Whether starts must pass the start limits. The event of a timer is not gated, because its step
-    // started long ago.
+    // Whether starts must pass the start limits. The event of a timer is not gated, because its
+    // step started long ago.
     bool gated = true;
   };
-  // Returns one answer per event. If a step could not start yet, the answer is an error, and the worker
-  // retries the event later. Any thread may call it.
+  // Returns one answer per event. If a step could not start yet, the answer is an error, and the
+  // worker retries the event later. Any thread may call it.
   std::vector<Result<void>> perform(std::vector<Caused> events);
 
  private:
