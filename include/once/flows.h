@@ -176,7 +176,7 @@ struct Approved {
 };
 
 struct RunnerOptions {
-  int concurrency = 64;  // events handled at the same time
+  int concurrency = 64;  // the most events in one batch; two batches may be in progress
   std::string name{};    // empty means host and process id
   // The same as WorkerOptions::on_store.
   std::function<void(const std::optional<Error>&)> on_store{};

@@ -112,7 +112,7 @@ Result<FlowAdded> Flows::add(std::string_view json) {
   }
   if (auto ok = fits_retention(*state_->zone->store, definition, "nothing was added"); !ok)
     return ok.error();
-  if (auto made = state_->run_store.make_queues(); !made) return made.error();
+  if (auto made = state_->run_store.make_event_queue(); !made) return made.error();
   auto added = state_->run_store.add(*parsed);
   if (!added) return added.error();
   // Another process may have shortened the retention meanwhile. Each of the two looks after its

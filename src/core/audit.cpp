@@ -6,7 +6,7 @@
 namespace once::inline v1 {
 
 void Histogram::add(Duration took) {
-  took = std::max(took, Duration{0});  // a wall clock may have been set back
+  took = std::max(took, Duration{0});  // the wall clock may have been set back
   const auto bound = std::lower_bound(kBounds.begin(), kBounds.end(), took);
   ++counts[static_cast<std::size_t>(bound - kBounds.begin())];
   sum += took;
@@ -75,7 +75,7 @@ bool has_action(const Record& record, OperatorAction::Act act) {
                      [&](const OperatorAction& action) { return action.act == act; });
 }
 
-// Claimed, and perhaps probed, but its handler never began.
+// Whether the handler began. It did not if the claim was given back or only asked the probe.
 bool began(const Attempt& attempt) {
   return attempt.ending != Ending::released && !attempt.probing;
 }
@@ -88,8 +88,7 @@ Rerun why_after(const Record& record, const Attempt& before) {
     case Ending::unknown: return Rerun::unknown;
     case Ending::interrupted: return Rerun::interrupted;
     case Ending::dead:
-    case Ending::
-        completed:  // with a step that was held: that is in doubt until a person says what to do
+    case Ending::completed:  // a step was held, so the task was in doubt until a person decided
       if (has_action(record, OperatorAction::Act::retried) ||
           has_action(record, OperatorAction::Act::step_completed))
         return Rerun::asked;
@@ -114,7 +113,7 @@ void count_attempts(const Record& record, Totals& into) {
     if (before) {
       const Rerun why = why_after(record, *before);
       ++into.reruns[static_cast<std::size_t>(why)];
-      // What a person had run again was not completed by then.
+      // The task was held in doubt, and a person ordered it to run again. So it was not completed.
       if (before->ending == Ending::completed && why == Rerun::asked) --completions;
     } else if (dropped > 0) {
       ++into.reruns[static_cast<std::size_t>(Rerun::older)];
@@ -156,7 +155,7 @@ std::string contradiction(const Record& record) {
   if (record.state == State::running && !record.attempts.empty() &&
       record.attempts.back().ending != Ending::running)
     return "it is running, though its last attempt has ended";
-  // Only a held step or a person takes a completion back, and both leave a action.
+  // Only a held step or a person changes a completed attempt's task, and both leave an action.
   if (record.state != State::completed && record.actions == 0 && !record.attempts.empty() &&
       record.attempts.back().ending == Ending::completed)
     return "it is " + std::string(to_string(record.state)) +

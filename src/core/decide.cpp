@@ -1,4 +1,5 @@
-// What the ledger holds (rows), what is asked (columns), what comes of it.
+// The transition table of decide(). Rows: the record's state. Columns: the command. Cells: the next
+// state and verdict.
 //
 //            | claim                           | renew   | complete  | fail, doubt       | release
 //  ----------+---------------------------------+---------+-----------+-------------------+--------
@@ -19,30 +20,31 @@
 //  cancelled | already_cancelled               | fenced  | repeat    | repeat            | repeat
 //  duplicate | already_set_aside               | fenced  | fenced    | fenced            | fenced
 //
-//  mine: the command's nonce is the record's; otherwise fenced.
-//  repeat: already_done when the last attempt is mine and ended with this very word (a repeated
-//  write finds itself, whatever a person has done to the task since), otherwise fenced.
-//  A completion is the handler's word about the whole task; while a step that is to be held is cut
-//  off it is held all the same. One whose result is above the queue's limit is dead: it is never cut,
-//  and never run again by itself.
-//  A claim for another sequence than the record's is duplicate_key or conflicting_key, whatever the
-//  state. SetAside writes where there is nothing; where its own record is, it is already_done.
-//  A task whose record was lost is set aside as in_doubt: it may have run, so only a person's order
+//  mine: the command's nonce is the record's nonce. Otherwise the command is fenced.
+//  repeat: already_done if the last attempt is mine and ended in this way. This holds whatever a
+//  person has done to the task since. Otherwise fenced.
+//  A completion covers the whole task. But if a step with the policy hold is cut off, the task is
+//  held. If the result is above the queue's limit, the task is dead: the result is never truncated,
+//  and the task does not run again by itself.
+//  A claim for another sequence than the record's is duplicate_key or conflicting_key, in every
+//  state. SetAside writes only if there is no record. If its own record exists, it is already_done.
+//  A task whose record was lost is set aside as in_doubt. It may have run, so only a person's order
 //  lets it run again.
-//  A claim that has a body to run waits for the task's not-before, buries it when its queue allows
-//  fewer attempts by now (exhausted), and cancels it when it expired, unless a person has ordered it
-//  to run again since. Asking the probe is not too late then.
-//  An order is applied once, and only to the death or doubt that the person saw. One that completes
-//  a step fits only where that step is not done; the task stays in_doubt while another step is to be
-//  held.
+//  A claim that would run the handler waits for the task's not-before. If the queue now allows
+//  fewer attempts, the task becomes dead (exhausted). If the task has expired, it is cancelled,
+//  unless a person has ordered it to run again since. These two limits do not stop a claim that
+//  asks the probe.
+//  An order is applied once, and only to the dead or doubtful state that the person saw. An order
+//  that completes a step needs that step unfinished. The task stays in_doubt while another step
+//  must be held.
 //
-//  What comes next, when an attempt ended and did not complete; the first line that fits:
-//    a cancel was asked for                             cancelled (a final failure, an answer of
-//                                                       the probe and a held step, too)
+//  What comes next if an attempt ended and did not complete. The first line that applies:
+//    a cancel was asked for                             cancelled; also after a final failure, a
+//                                                       probe's answer, or a held step
 //    a step is cut off, and its policy is hold          in_doubt
 //    no verdict, and the policy is hold                 in_doubt
 //    no verdict, and the policy is probe                retrying, and the next claim asks the probe;
-//                                                       in_doubt when that one cannot ask, or when
+//                                                       in_doubt if that claim cannot ask, or if
 //                                                       this attempt asked and was the last
 //    it was the last attempt                            dead
 //    otherwise                                          retrying
@@ -60,11 +62,11 @@
 //            |            |            | run it again waits, or wrong  |
 //  others    | wrong      | wrong      | wrong                         | wrong
 //
-//  wrong: wrong_state. Each finds its own nonce in the story when it is repeated: already_done.
+//  wrong: wrong_state. A repeated command finds its nonce in the story and is already_done.
 //
-//  Steps are the holder's alone; for everybody else they are fenced. None begins once a cancel was
-//  asked for (asked_to_stop).
-//  A step whose result is above the limit has happened: its task is in_doubt, whatever its policy.
+//  Only the holder of the claim may write steps. Other writers are fenced. After a cancel was asked
+//  for, no step begins (asked_to_stop).
+//  A step whose result is above the limit has happened. So its task is in_doubt with every policy.
 //  step      | begin                                            | end           | fail    | hold
 //  ----------+--------------------------------------------------+---------------+---------+---------
 //  none      | begun                                            | refused       | repeat  | refused
@@ -74,18 +76,18 @@
 //  again     | begun                                            | refused       | repeat  | refused
 //  done      | remembered                                       | repeat        | refused | refused
 //
-//  A task that somebody waits for owes a reply from when it is over (completed, dead, cancelled,
-//  duplicate; not in_doubt) until this is written:
+//  A task with a ReplyTo owes a reply from its end (completed, dead, cancelled or duplicate, but
+//  not in_doubt) until this command is written:
 //            | replied
 //  ----------+-------------------------------------------------------------------------------------
-//  owes      | the state and claims that were told are the record's: replied; else already_done
+//  owes      | replied if the command has the state and claims of the record; else already_done
 //  otherwise | already_done
-//  One that runs again owes nothing until it is over again.
+//  A task that runs again owes nothing until its next end.
 //
-//  What a task says of attempts itself goes before what its queue says; lease and keys are the queue's.
+//  A task's own policy (TaskPolicy) overrides the queue's. Lease and keys are always the queue's.
 //
-// A claim counts as an attempt when it is made; release gives the count back. So a task that kills
-// every worker that touches it is counted out by its claims.
+// A claim counts as an attempt from its write on; a release takes the count back. So a task that
+// kills every worker that claims it uses up its attempts.
 #include "core/decide.h"
 
 #include <algorithm>
@@ -95,7 +97,7 @@
 namespace once::core {
 namespace {
 
-// Of what a handler may ask for; beyond all reason, and far from where time overflows.
+// The longest wait or lease that a caller may ask for. It is far below the overflow of time.
 constexpr Duration kLongestWait = std::chrono::hours{24 * 365 * 10};
 
 // At most `most` bytes, never cut inside a character.
@@ -308,7 +310,7 @@ class Rules {
       return hold_step(std::move(next), end.name, worker,
                        "step '" + end.name + "' happened, but " + too_large);
     }
-    // Nobody ran it in this attempt: its probe has found it.
+    // This attempt did not run the step. So its probe said that the step happened.
     if (step->attempt != next.claims)
       add(next, {.act = OperatorAction::Act::happened,
                  .by = next.attempts.back().worker,
@@ -387,7 +389,7 @@ class Rules {
       if (stored_->record.sequence != cancel.sequence) return just(Verdict::wrong_state);
       next = current();
     }
-    // The order is carried out no more, and still a part of the story.
+    // The order is not applied any more, but the story keeps it.
     if (cancel.order && stands_at({State::dead, State::in_doubt}) && !told(cancel.order->nonce))
       add(next, action_of(*cancel.order));
     OperatorAction action{.act = OperatorAction::Act::cancelled,
@@ -407,7 +409,7 @@ class Rules {
           action.act = OperatorAction::Act::cancel_asked;
           add(next, std::move(action));
           next.cancel_asked = true;
-          // The lease goes on as it was: the write must not prolong it.
+          // The write must not extend the lease.
           next.lease = stored_->stamp + stored_->record.lease - now_.store;
           return {.verdict = Verdict::asked_to_stop,
                   .next = std::move(next),
@@ -437,7 +439,7 @@ class Rules {
     return next_claim(std::move(next), claim);
   }
 
-  // What is due is claimed, unless its time is over or it must be asked about first and cannot be.
+  // Claims a task that is due, unless it has expired, has no attempt left, or needs a probe first.
   Decision next_claim(Record next, const Claim& claim) const {
     if (next.probe && policy_.in_doubt == InDoubt::probe)
       return probe_first(std::move(next), claim);
@@ -500,7 +502,8 @@ class Rules {
     return claim.order && !told(claim.order->nonce) && fits(*claim.order);
   }
 
-  // Whoever completes a step has not said that the task may run without it.
+  // An order applies only to the attempt that the person saw. An order that completes a step needs
+  // that step unfinished; it does not allow the task to run without the step.
   bool fits(const Order& order) const {
     if (order.claims != stored_->record.claims) return false;
     if (order.kind != Order::Kind::complete_step) return true;
@@ -508,7 +511,7 @@ class Rules {
     return step && step->state != Step::State::done && !is_trace(*step);
   }
 
-  // Once a person has ordered it to run, its time is not over before it is settled.
+  // A task that a person has ordered to run does not expire before it is settled.
   static bool was_ordered(const Record& record) {
     return std::any_of(record.story.begin(), record.story.end(), [](const OperatorAction& action) {
       return action.act == OperatorAction::Act::retried ||
@@ -525,7 +528,7 @@ class Rules {
     return claimed(std::move(next), claim, false);
   }
 
-  // As the order wants it to run again, with all its attempts before it.
+  // The record as the order changes it. All attempts are available again.
   Record revived(const Order& order) const {
     Record next = current();
     if (order.kind == Order::Kind::complete_step) {
@@ -556,7 +559,7 @@ class Rules {
 
   // --- After an attempt ---------------------------------------------------------------------
 
-  // `found_by`: who noticed that the attempt is over; empty: the attempt's own worker.
+  // `found_by` is the worker that noticed the end of the attempt. Empty: the attempt's own worker.
   Decision what_comes_next(Record next, Duration wait, std::string found_by = {}) const {
     const Attempt ended = next.attempts.back();
     if (found_by.empty()) found_by = ended.worker;
@@ -622,8 +625,8 @@ class Rules {
     return hold(std::move(next), std::move(by), bounded(std::move(why)), name);
   }
 
-  // The step's last try failed. This is only a trace: the step runs again with or without it. A step
-  // that was cut off, and that a person has run again, has not ended.
+  // The step's last try failed. The record only documents that: the step runs again in any case. A
+  // step that was cut off, and that a person ordered to run again, has no end.
   static bool is_trace(const Step& step) {
     return step.state == Step::State::again && step.ended_at.has_value();
   }
@@ -632,7 +635,7 @@ class Rules {
     if (failed != record.steps.end()) record.steps.erase(failed);
   }
 
-  // A step that was cut off and that nobody is to run again by himself.
+  // A step that was cut off and that must not run again without a person's decision.
   static const Step* to_be_held(const Record& record) {
     for (const Step& step : record.steps)
       if (step.state == Step::State::begun && step.policy == InDoubt::hold) return &step;
@@ -643,7 +646,7 @@ class Rules {
     return "step '" + step + "' was cut off";
   }
 
-  // Why a result cannot be kept; empty: it can.
+  // Why the result cannot be kept. Empty if it can.
   std::string above_limit(const Body& result, std::uint64_t oversize) const {
     const std::uint64_t size = oversize > 0 ? oversize : result.text().size();
     if (oversize == 0 && size <= policy_.max_result) return {};
@@ -684,7 +687,7 @@ class Rules {
 
   // --- The record ---------------------------------------------------------------------------
 
-  // The running claim goes on with what is left of its lease; only a renewal prolongs it.
+  // The claim keeps the rest of its lease. Only a renewal extends it.
   Decision recorded(Verdict verdict, Record next) const {
     next.lease = std::max(Duration{0}, stored_->stamp + stored_->record.lease - now_.store);
     return {.verdict = verdict, .next = std::move(next)};
@@ -731,8 +734,8 @@ class Rules {
     return const_cast<Step*>(find_step(record, name));
   }
 
-  // The stored record, with the token of its claim written into the attempt: at the claim itself it
-  // could not be known. A claim of which no attempt tells, as no rule here writes it, gets one.
+  // The stored record, with the claim's token in its last attempt. The token is the revision of the
+  // claim's write, so the claim could not contain it. A running record without an attempt gets one.
   Record current() const {
     Record record = stored_->record;
     if (record.attempts.empty() && record.state == State::running) record.attempts.emplace_back();
@@ -760,15 +763,15 @@ class Rules {
            std::find(states.begin(), states.end(), stored_->record.state) != states.end();
   }
 
-  // The story knows of that command.
+  // Whether the story has that command.
   bool told(const Nonce& nonce) const {
     return stored_ &&
            std::any_of(stored_->record.story.begin(), stored_->record.story.end(),
                        [&](const OperatorAction& action) { return action.nonce == nonce; });
   }
 
-  // A word that was recorded before finds itself: the last attempt is its own, and ended so. Whoever
-  // was given up as lost was not heard.
+  // A repeated command is already_done if the last attempt has its nonce and ended in this way. An
+  // attempt that was recorded as lost has another ending, so its worker is fenced.
   Decision not_held(const Nonce& nonce, Ending word) const {
     const bool heard = stored_ && stored_->record.nonce == nonce &&
                        !stored_->record.attempts.empty() &&

@@ -1,7 +1,8 @@
-// The rules of exactly-once, all of them: given what the ledger holds, a command and the time,
-// what the ledger should hold next and what to tell the caller. Pure: no I/O, no clock, no threads.
-// The caller makes it true by a compare-and-swap on the revision it read, and asks again when
-// another was faster.
+// The rules of exactly-once for tasks; flow/rules has those of workflows. Given the ledger's
+// record, a command and the time, decide() returns the next record and a verdict. Pure: no I/O, no
+// clock.
+// The caller writes the next record by a compare-and-swap on the revision that it read. If another
+// writer was faster, the caller asks again with the current record.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace once::core {
 
-// What the ledger holds, as a store read it.
+// A record as a store read it.
 struct Stored {
   Record record{};
   Revision revision{};
@@ -22,7 +23,7 @@ struct Stored {
   friend bool operator==(const Stored&, const Stored&) = default;
 };
 
-// What a queue says about attempts; see Queue.
+// How a queue treats attempts; see Queue.
 struct Policy {
   Duration lease{};
   Duration timeout{};  // zero: none
@@ -38,48 +39,49 @@ struct Policy {
 Policy policy_of(const Queue& queue);  // with the defaults filled in
 // Refuses a result that the queue would not keep.
 Result<void> check_result(const Queue& queue, const Body& result);
-// As it is for a task that has something to say of its own.
+// The queue's policy with the task's own policy applied.
 Policy applied(Policy queue, const TaskPolicy& own);
 
-// What becomes of a step that is cut off, when it does not say so itself: what the queue says of
-// attempts. Where a probe speaks for the whole task, the step is run again after it.
+// The policy of a step that is cut off: its own, or else the queue's. If the queue's policy is
+// probe, the probe covers the whole task, and the step runs again after it.
 InDoubt step_policy(const Policy& policy, std::optional<InDoubt> own);
 
-// The wait before the next attempt, after `counted` attempts were used: the backoff value and up to
-// a fifth more (or what the policy says), by `jitter` in [0, 1).
+// The wait before the next attempt, after `counted` attempts: the backoff value plus a part of it.
+// That part is `jitter`, in [0, 1), of the policy's jitter, which is a fifth by default.
 Duration backoff_after(const Policy& policy, std::uint32_t counted, double jitter);
 
 // --- Commands -------------------------------------------------------------------------------
 
-struct Claim {  // I want to run this task
+struct Claim {  // this worker wants to run the task
   Sequence sequence{};
   Digest digest{};
   std::string worker{};
   Member member{};
   Nonce nonce{};
-  bool can_probe = false;                 // I know how to ask whether it happened
+  bool can_probe = false;                 // the worker has a probe
   std::optional<StoreTime> not_before{};  // of the task
   std::optional<StoreTime> expires{};     // of the task
-  std::optional<Order> order{};           // a person's, that came with the delivery
+  std::optional<Order> order{};           // a person's order that came with the delivery
   Duration lease{};                       // zero: the queue's
-  std::optional<ReplyTo> reply{};         // for a task that has no record yet, like the next one
-  std::optional<TaskPolicy> own{};
+  std::optional<ReplyTo> reply{};         // only for a task that has no record yet
+  std::optional<TaskPolicy> own{};        // the same
 };
-struct Renew {  // I am still at it
+struct Renew {  // the attempt is still running
   Nonce nonce{};
   Duration spent{};  // how long the attempt has run
-  Duration grace{};  // how long ending the handler may take once the timeout has passed
+  Duration grace{};  // how long the handler may take to end after the timeout
   Duration lease{};  // zero: the queue's
 };
-// `oversize`: the bytes of a result that was above the queue's limit and is not here; zero: it is.
+// `oversize` is the size of a result that was above the queue's limit and is not in `result`. Zero
+// means that `result` has the result.
 struct Complete {
   Nonce nonce{};
   Body result{};
   std::uint64_t oversize{};
-  std::string probed_by{};  // who asked the probe, when this is the probe's answer
+  std::string probed_by{};  // the worker that asked the probe, if this is the probe's answer
   std::string log{};        // see Attempt; the same in every command that ends an attempt
 };
-struct Fail {  // it did not finish; `final`: and never will
+struct Fail {  // the attempt failed; `final`: the task must not be retried
   Nonce nonce{};
   std::string error{};
   std::optional<Duration> retry_in{};
@@ -87,38 +89,38 @@ struct Fail {  // it did not finish; `final`: and never will
   double jitter{};
   std::string log{};
 };
-struct Doubt {  // it ended without a verdict: unknown or timed_out
+struct Doubt {  // the attempt ended without a verdict: unknown or timed_out
   Nonce nonce{};
   Ending ending = Ending::unknown;
   std::string error{};
   double jitter{};
   std::string log{};
 };
-struct Release {  // give it back: never started (released), or stopped in the middle (interrupted)
+struct Release {  // gives the claim back: never started (released), or stopped (interrupted)
   Nonce nonce{};
   bool started = false;
   std::string error{};
   std::string log{};
 };
-struct SetAside {  // a record for an entry that has none under its key, before its delivery is done
+struct SetAside {  // writes a record for an entry that has none under its key
   Sequence sequence{};
   Digest digest{};
-  State state = State::duplicate;  // or dead, cancelled; in_doubt: its record was lost
+  State state = State::duplicate;  // or dead, cancelled; in_doubt if its record was lost
   std::string reason{};
-  std::optional<Body> result{};  // a duplicate that owes a reply: of the task that has its key
+  std::optional<Body> result{};  // for a duplicate that owes a reply: the result of its key's task
   std::optional<ReplyTo> reply{};
   std::optional<TaskPolicy> own{};
 };
 
-struct Replied {  // who waits for the task has been told that it ended so
+struct Replied {  // the reply was appended: it reported this state and these claims
   std::uint32_t claims{};
   State state{};
 };
 
-// A claim that asks the probe: what it answered, when that is not "it happened" (see Complete).
+// The probe's answer, unless the answer is "it happened" (see Complete).
 struct Probed {
   Nonce nonce{};
-  bool known = false;  // it did not happen; false: nobody knows
+  bool known = false;  // true: it did not happen; false: the probe does not know
   std::string by{};
   std::string why{};
   std::string log{};  // kept if the attempt ends with this answer
@@ -137,35 +139,35 @@ struct StepEnd {
   Body result{};
   std::uint64_t oversize{};  // see Complete
 };
-struct StepFail {  // it ended, and its word is that nothing happened; `error` says why
+struct StepFail {  // the step ended without an effect; `error` says why
   Nonce nonce{};
   std::string name{};
   std::string error{};
 };
-struct StepHold {  // nobody knows whether it happened: a person decides
+struct StepHold {  // it is unknown whether the step happened: a person decides
   Nonce nonce{};
   std::string name{};
   std::string by{};
   std::string why{};
 };
 
-// A person's.
-struct Resolve {  // an in-doubt task: it happened, with this result
+// Commands of people.
+struct Resolve {  // an in-doubt task happened, with this result
   Nonce nonce{};
   Body result{};
   std::string by{};
   std::string why{};
 };
-struct Retry {  // a dead or in-doubt task of a queue that has no feed to wake
+struct Retry {  // runs a dead or in-doubt task again, in a queue without a feed
   Order order{};
 };
-struct Drop {  // a dead or in-doubt task: leave it
+struct Drop {  // cancels a dead or in-doubt task
   Nonce nonce{};
   std::string by{};
   std::string why{};
 };
-struct Cancel {                  // any unsettled task; one that runs is asked to end
-  std::optional<Order> order{};  // by which it is to run again, and which waits
+struct Cancel {                  // cancels an unsettled task; a running task is asked to stop
+  std::optional<Order> order{};  // the waiting order to run the task again
   Sequence sequence{};
   Digest digest{};
   Nonce nonce{};
@@ -181,7 +183,7 @@ using Command =
 // --- Outcomes -------------------------------------------------------------------------------
 
 enum class Verdict {
-  claimed,  // yours; the token is the revision of the write
+  claimed,  // the worker has the task; the token is the revision of the write
   renewed,
   overdue,          // past the queue's timeout: the lease is not renewed any more
   completed,        // recorded now
@@ -191,16 +193,16 @@ enum class Verdict {
   set_aside,        // recorded
   doubted,          // recorded as in doubt: held for a person
   cancelled,        // recorded
-  expired,          // recorded as cancelled: its time is over
-  asked_to_stop,    // recorded (cancel), or renewed (renew): it is to end as soon as it can
-  probed,           // recorded: it did not happen, run it
-  step_begun,       // recorded: run it
+  expired,          // recorded as cancelled, because the task has expired
+  asked_to_stop,    // recorded (cancel) or renewed (renew): the attempt must end soon
+  probed,           // recorded: it did not happen; run the handler
+  step_begun,       // recorded: run the step
   step_remembered,  // done before: the record holds its result
   step_in_doubt,    // begun in an earlier attempt and cut off: ask its probe; nothing to write
   step_recorded,
-  step_refused,       // too many steps, or none of that name has begun
-  replied,            // recorded: no reply is owed any more
-  already_done,       // this very command was recorded before: nothing to write
+  step_refused,       // too many steps, or no step of that name has begun
+  replied,            // recorded: the task owes no reply any more
+  already_done,       // this command was recorded before: nothing to write
   already_completed,  // by an earlier attempt; the record holds the result
   already_dead,
   already_cancelled,
@@ -211,30 +213,30 @@ enum class Verdict {
   exhausted,          // the lost attempt was the last one: recorded as dead, not claimed
   duplicate_key,      // the key belongs to another task with the same content (`of`)
   conflicting_key,    // the key belongs to another task with other content (`of`)
-  wrong_state,        // what a person asks for does not fit the state
-  fenced,             // reclaimed or settled by another: you may not write
+  wrong_state,        // the state does not allow what a person asks for
+  fenced,             // another writer has reclaimed or settled the task: nothing is written
 };
 std::string_view to_string(Verdict verdict);
 
 struct Decision {
   Verdict verdict{};
-  std::optional<Record> next{};  // to be written on the revision that was read; none: write nothing
+  std::optional<Record> next{};  // write it on the revision that was read; nullopt: write nothing
   StoreTime until{};             // held, not_due, retrying
   Sequence of{};                 // duplicate_key, conflicting_key
 };
 
-// `stored` is null when the ledger holds nothing.
+// `stored` is null if there is no record.
 Decision decide(const Stored* stored, const Command& command, const Policy& policy, Now now);
 
 // --- Publishing -----------------------------------------------------------------------------
 
 enum class AppendVerdict {
-  accepted,   // in the log now, by this very append
-  duplicate,  // the log had it: same content
-  conflict,   // the log had the id with other content: nothing was added
+  accepted,   // in the log, written by this append
+  duplicate,  // the log has the id with the same content
+  conflict,   // the log has the id with other content: nothing was added
 };
 
-// What an append means that met an entry with the same id.
+// Judges an append that met an entry with the same id.
 AppendVerdict judge_append(const Nonce& my_nonce, const Digest& my_digest, const Nonce& its_nonce,
                            const Digest& its_digest);
 

@@ -1,4 +1,4 @@
-// Lengths of time as people write them.
+// Durations as text.
 #include <array>
 #include <charconv>
 
@@ -13,7 +13,7 @@ struct Unit {
 };
 constexpr std::array<Unit, 5> kUnits{
     {{"d", 86'400'000}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}}};
-// A century and more would overflow when added to a time somewhere.
+// A longer duration could overflow when it is added to a time.
 constexpr std::int64_t kLongest = 36'500 * kUnits[0].milliseconds;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -22,7 +22,7 @@ std::optional<Duration> parse(std::string_view text) {
   if (text == "0") return Duration{0};
   if (text.empty()) return {};
   std::int64_t total = 0;
-  std::size_t next_unit = 0;  // units come in falling order, each at most once
+  std::size_t next_unit = 0;  // units must be in descending order, each at most once
   while (!text.empty()) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,4 +1,4 @@
-// The names of reasons, and facts put into texts.
+// The names of reasons, and the texts with facts filled in.
 #include <algorithm>
 
 #include "once/result.h"

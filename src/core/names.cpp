@@ -16,7 +16,7 @@ Error invalid(std::string message) {
   return {.code = Code::invalid_input, .message = std::move(message)};
 }
 
-// Shown in messages: short, printable, and UTF-8 whatever the text is.
+// The text for a message: short, printable and valid UTF-8.
 std::string shown(std::string_view text) {
   const std::string_view part = first_bytes(text, 60);
   const bool plain = !valid_utf8(part);

@@ -1,4 +1,4 @@
-// What a queue's definition means for attempts and steps.
+// The policy of attempts and steps that a queue's definition gives.
 #include <algorithm>
 
 #include "core/decide.h"

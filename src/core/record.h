@@ -1,4 +1,4 @@
-// What the ledger remembers per queue and key. A value: decide() makes the next one from it.
+// The ledger's record of a task, per queue and key. decide() computes the next record from it.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ using Ending = AttemptOutcome;
 struct Attempt {
   std::uint32_t number{};
   std::string worker{};
-  Token token{};  // zero while the claim that made it has not been stamped: then the revision
+  Token token{};  // zero until the next write; then the revision of the claim. See token_of()
   Time started_at{};
   std::optional<Time> ended_at{};
   Ending ending = Ending::running;
@@ -28,30 +28,30 @@ struct Attempt {
 };
 bool without_verdict(Ending ending);
 
-// A durable step. Its intent is recorded before it runs, its result after: one that has begun in an
-// attempt that is over was cut off, and is in doubt by itself.
+// A durable step. Its intent is recorded before it runs and its result after it. A step that began
+// in an ended attempt and has no end was cut off. It is in doubt.
 struct Step {
   enum class State : std::uint8_t {
     begun = 0,
     done = 1,
-    again = 2,  // to be run again: it failed, or a person said so
+    again = 2,  // runs again: it failed, or a person ordered it
   };
   std::string name{};
   State state = State::begun;
-  InDoubt policy = InDoubt::retry;  // when it is cut off: retry, hold or probe
-  std::uint32_t attempt{};          // that began or finished it last
+  InDoubt policy = InDoubt::retry;  // applies if the step is cut off: retry, hold or probe
+  std::uint32_t attempt{};          // the attempt that last began or finished it
   std::uint32_t runs{};             // how often it was begun
   Time started_at{};
   std::optional<Time> ended_at{};
   Body result{};            // done
   bool result_cut = false;  // see Record
-  std::uint32_t failed{};   // the attempt of its last try that failed; zero: none did
+  std::uint32_t failed{};   // the attempt of its last failed try; zero if no try failed
   std::string error{};      // of that try
 
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// What somebody did to the task beside running it: a person, a probe, or the policy.
+// What a person, a probe or the policy did to the task.
 struct OperatorAction {
   using Act = ActionView::Kind;  // a record contains only the first nine
   Act act = Act::retried;
@@ -59,18 +59,18 @@ struct OperatorAction {
   std::string by{};
   std::string why{};
   std::string step{};
-  Nonce nonce{};  // of the command, so that one that is repeated finds itself
+  Nonce nonce{};  // of the command; a repeated command is recognised by it
 
   friend bool operator==(const OperatorAction&, const OperatorAction&) = default;
 };
 
-// What a person asked of a settled task that must run again. A wake carries it to the worker that
-// applies it, so that asking is one durable write.
+// A person's order to run a settled task again. A wake carries it to the worker that applies it. So
+// the order is one durable write.
 struct Order {
   enum class Kind : std::uint8_t { retry = 0, complete_step = 1 };
   Kind kind = Kind::retry;
   Nonce nonce{};
-  std::uint32_t claims{};  // of the record that the person saw: it is not about a later attempt
+  std::uint32_t claims{};  // of the record that the person saw; the order is for no later attempt
   Time at{};
   std::string by{};
   std::string why{};
@@ -80,7 +80,7 @@ struct Order {
   friend bool operator==(const Order&, const Order&) = default;
 };
 
-// Who waits to hear how the task ended: an event with this topic and an id that begins with this.
+// The reply that a waiting run expects: an event with this topic. Its id begins with `id`.
 struct ReplyTo {
   std::string topic{};
   std::string id{};
@@ -90,88 +90,89 @@ struct ReplyTo {
 
 inline constexpr std::uint32_t kJitter = 200;  // permille
 
-// What a task itself says about its attempts, in place of what its queue says.
+// The task's own policy, which overrides the queue's.
 struct TaskPolicy {
   std::uint32_t attempts{};         // zero: the queue's
   std::vector<Duration> backoff{};  // empty: the queue's
   std::uint32_t jitter_permille = kJitter;
   Duration timeout{};                 // zero: the queue's
-  std::optional<InDoubt> in_doubt{};  // none: the queue's
+  std::optional<InDoubt> in_doubt{};  // nullopt: the queue's
 
   friend bool operator==(const TaskPolicy&, const TaskPolicy&) = default;
 };
 
-// Only these of State occur in a record: waiting, running, retrying, in_doubt, completed, dead,
+// A record has one of these states: waiting, running, retrying, in_doubt, completed, dead,
 // cancelled, duplicate.
 struct Record {
-  Sequence sequence{};  // the log entry it is bound to; zero: a record without a log entry
+  Sequence sequence{};  // of its log entry; zero: a record without a log entry
   Digest digest{};      // of that entry's content
   State state = State::waiting;
-  std::uint32_t claims{};               // attempts so far, every claim one
-  std::uint32_t counted{};              // those that use up the queue's attempts
-  bool in_doubt = false;                // some attempt ended without a verdict
-  Nonce nonce{};                        // of the last claim: who may write while running
-  Member member{};                      // the worker of the last claim
-  Duration lease{};                     // running: the lease ends at stamp + lease
-  Duration delay{};                     // retrying: due at stamp + delay
-  std::vector<Attempt> attempts{};      // the last ones, at most kAttemptsKept
-  std::vector<Step> steps{};            // in the order in which they first began
+  std::uint32_t claims{};           // all attempts so far
+  std::uint32_t counted{};          // the attempts that count against the queue's limit
+  bool in_doubt = false;            // an attempt ended without a verdict
+  Nonce nonce{};                    // of the last claim; only its worker may write while running
+  Member member{};                  // the worker of the last claim
+  Duration lease{};                 // running: the lease ends at stamp + lease
+  Duration delay{};                 // retrying: due at stamp + delay
+  std::vector<Attempt> attempts{};  // the last ones, at most kAttemptsKept
+  std::vector<Step> steps{};        // in the order in which they first began
   std::vector<OperatorAction> story{};  // the last ones, at most kActionsKept
   std::uint32_t actions{};              // all of them
   bool probe = false;                   // the next claim asks the probe before it runs the handler
-  bool cancel_asked = false;            // running: to end as soon as it can
+  bool cancel_asked = false;            // running: the attempt is asked to stop
   std::optional<Body> result{};         // completed
-  bool result_cut = false;              // by an older Once: the result is its first MiB only
+  bool result_cut = false;              // an older Once kept only the first MiB of the result
   std::string error{};                  // of the last attempt that had one
   std::string reason{};                 // dead, cancelled, duplicate: why
   Time since{};                         // in this state since, wall time
-  std::optional<ReplyTo> reply{};       // none: nobody waits
-  bool reply_due = false;               // over, and who waits has not been told for certain
-  std::optional<TaskPolicy> own{};      // none: the queue's alone
+  std::optional<ReplyTo> reply{};       // nullopt if no run waits
+  bool reply_due = false;               // the record owes a reply
+  std::optional<TaskPolicy> own{};      // nullopt: only the queue's policy applies
 
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-// What the reason of a task begins with whose key stands for other content.
+// The reason of a task begins with this if its key belongs to a task with other content.
 inline constexpr std::string_view kConflictingKey = "conflicting_duplicate";
 
 inline constexpr std::size_t kAttemptsKept = 64;
 inline constexpr std::size_t kErrorKept = 4096;
-// Of the errors of older attempts only the beginning is kept.
+// Older attempts keep only the beginning of their errors.
 inline constexpr std::size_t kAttemptsWhole = 8;
 inline constexpr std::size_t kOldErrorKept = 256;
-// Of each attempt's log the end is kept. All logs of a record are bounded: the oldest go first.
+// Each attempt keeps the end of its log. A record keeps at most kLogsKept of logs; the oldest are
+// dropped first.
 inline constexpr std::size_t kLogKept = 16 << 10;
 inline constexpr std::size_t kLogsKept = 256 << 10;
 inline constexpr std::size_t kActionsKept = 256;
 inline constexpr std::size_t kMostSteps = 1000;
-// Of one result, a task's or a step's: what a queue allows that says nothing, and the most it may say.
+// The limit of one result of a task or step: the default of max_result, and its largest value.
 inline constexpr std::uint64_t kMaxResult = 16 << 20;
 inline constexpr std::uint64_t kHighestMaxResult = 256 << 20;
-// The results of a task's steps together may have so many times what one may have.
+// The results of all steps of a task together may have this many times the limit of one result.
 inline constexpr std::uint64_t kResultsTogether = 16;
 
 // The step of that name, or null.
 const Step* find_step(const Record& record, std::string_view name);
-// It began in an attempt that is over, and nobody knows how far it came.
+// Whether the step began in an ended attempt and has no recorded end.
 bool cut_off(const Record& record, const Step& step);
 
-// Nothing will happen to it any more by itself.
+// Whether no worker runs the task by itself any more.
 bool settled(State state);
-// Settled, and not for a person to decide: whoever waits for the task can be told.
+// Settled and not in doubt. The task has an end that a reply can report.
 bool over(State state);
 
-// How soon a task that is over comes again while it owes a reply.
+// The delay until an ended task that owes a reply is delivered again.
 inline constexpr Duration kReplyAgain{10'000};
 
-// When the feed should hand the task over again, counted from the record's stamp; none: never, the
-// delivery is done with. What owes a reply is not done with, whatever its state.
+// The delay, from the record's stamp, after which the feed delivers the task again. nullopt if the
+// task is finished. A task that owes a reply is not finished.
 std::optional<Duration> look_again(const Record& record);
 
-// What the last attempt that had one gave as its error; that it ran out of time, when it did.
+// The error of the last attempt that had one, or a text that the attempt timed out.
 std::string last_error(const Record& record);
 
-// The token of the running claim, given the revision the record was read at or written with.
+// The token of the running claim. `revision` is that of the record when it was read or written.
 Token token_of(const Record& record, Revision revision);
 
 }  // namespace once::core

@@ -6,7 +6,7 @@ namespace once::core {
 
 namespace {
 
-// Settled for good: nobody waits for it or for its reply, and no person has to look at it.
+// Settled for good: it owes no reply and needs no decision of a person.
 bool done(const Standing& standing) {
   const State state = standing.state;
   return !standing.owes &&
@@ -22,7 +22,7 @@ Duration age_of(Stage stage, const Retention& ages) {
   return ages.ids;
 }
 
-// Whoever looks may have a clock that is a little behind: nothing is younger than new.
+// A timestamp may be slightly ahead of the caller's clock. Then the age is zero.
 Duration age(StoreTime since, StoreTime now) { return std::max(now - since, Duration{0}); }
 
 }  // namespace
@@ -33,7 +33,7 @@ bool old_enough(Stage stage, StoreTime since, const Retention& ages, StoreTime n
 
 Forget may_forget(Stage stage, StoreTime since, std::span<const Standing> standings,
                   const Retention& ages, StoreTime now) {
-  // A queue that still waits for the task, and a person who still has to look at it, keep it.
+  // A task is kept while one of its queues has not finished it, or a person must decide.
   for (const Standing& standing : standings) {
     if (!done(standing)) return Forget::nothing;
     since = std::max(since, standing.since);

@@ -1,4 +1,4 @@
-// A set of sequences, kept as ranges: most of what is remembered of a log lies side by side.
+// A set of sequences as ranges, because most sequences in such a set are neighbours.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace once::core {
 
 class Sequences {
  public:
-  // From the first to the last of each range, both included; no two of them touch.
+  // First and last sequence of each range, both included. Ranges do not touch.
   using Ranges = std::map<std::uint64_t, std::uint64_t>;
 
   const Ranges& ranges() const { return ranges_; }
@@ -43,7 +43,7 @@ class Sequences {
     for (const auto& [first, last] : others.ranges_) add(first, last);
   }
 
-  // What of (after, to] is not in it.
+  // The sequences of (after, to] that are not in the set.
   Sequences missing(std::uint64_t after, std::uint64_t to) const {
     Sequences gaps;
     std::uint64_t next = after + 1;

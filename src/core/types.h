@@ -1,4 +1,4 @@
-// Strong types for what must not be mixed up, and the store's own time.
+// Strong types for numbers and bytes that must not be mixed up, and the store's own time.
 #pragma once
 
 #include <array>
@@ -32,10 +32,10 @@ struct Bytes {
 };
 
 using Digest = Bytes<32, struct DigestTag>;  // SHA-256
-using Nonce = Bytes<16, struct NonceTag>;    // random per append and per claim: "mine"
+using Nonce = Bytes<16, struct NonceTag>;    // random per append and per claim; see the glossary
 
-// The store's time: stamped by the store on each write, monotonic within a zone, comparable only
-// with itself. Leases, due times and ages are in it; wall clocks are for people.
+// The store's time. The store stamps each write with it. It is monotonic within a zone and
+// comparable only with itself. Leases, due times and ages use it; wall clocks are for people.
 struct StoreClock {
   using rep = std::int64_t;
   using period = std::milli;
@@ -47,7 +47,7 @@ using StoreTime = StoreClock::time_point;
 
 struct Now {
   StoreTime store{};
-  Time wall{};  // only written down for people, never compared
+  Time wall{};  // shown to people, never compared
 };
 
 }  // namespace once::core

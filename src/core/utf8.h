@@ -1,4 +1,5 @@
-// Well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above U+10FFFF.
+// Well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above
+// U+10FFFF.
 // Also cuts text between characters.
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace once::core {
 
-// The length of the sequence that begins at `at`; zero when it is not well-formed.
+// The length of the character that begins at `at`. Zero if it is not well-formed.
 inline std::size_t utf8_sequence(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) -> unsigned {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;

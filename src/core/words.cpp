@@ -9,7 +9,7 @@
 namespace once::core {
 namespace {
 
-// How many letters must be added, removed, changed or swapped with the next one.
+// The number of letters to add, remove, change or swap with the next one.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// Names, counts, sizes and durations as people read them, and the word that they probably meant.
+// Names, counts, sizes and durations as text for people, and suggestions for a mistyped word.
 #pragma once
 
 #include <cstdint>

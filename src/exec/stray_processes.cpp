@@ -36,7 +36,8 @@ std::pair<std::set<std::string>, std::string> parts_of(std::string_view url) {
   url.remove_prefix(url.find("://") + 3);
   const std::size_t slash = std::min(url.find('/'), url.size());
   const std::string_view zone = slash < url.size() ? url.substr(slash + 1) : "";
-  std::pair<std::set<std::string>, std::string> parts{{}, std::string(zone.empty() ? "main" : zone)};
+  std::pair<std::set<std::string>, std::string> parts{{},
+                                                      std::string(zone.empty() ? "main" : zone)};
   for (std::string_view servers = url.substr(0, slash); !servers.empty();) {
     const std::size_t comma = std::min(servers.find(','), servers.size());
     parts.first.emplace(servers.substr(0, comma));

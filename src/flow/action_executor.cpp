@@ -113,14 +113,15 @@ std::set<std::string> needed_by(const core::FlowDefinition& definition,
 
 }  // namespace
 
+// Keeps the run's value small enough for every store.
 std::size_t most_kept(const core::FlowDefinition& definition) {
   constexpr std::size_t kEach = 4 << 10;
-  constexpr std::size_t kTogether = 256 << 10;  // a record must not outgrow what a store takes
+  constexpr std::size_t kTogether = 256 << 10;
   return std::min(kEach, kTogether / std::max<std::size_t>(definition.steps.size(), 1));
 }
 
 // The appends for one event.
-class ActionExecutor::Batch {
+class ActionExecutor::Appends {
  public:
   struct Item {
     const core::FlowStep* step{};          // the step whose task it is; null for an event
@@ -141,53 +142,53 @@ class ActionExecutor::Batch {
 
   std::vector<store::Append> items{};
   std::vector<Item> meant{};         // one per element of `items`
-  std::optional<Error> held_back{};  // something could not be started as yet
+  std::optional<Error> held_back{};  // why a step could not start yet
 };
 
 std::vector<Result<void>> ActionExecutor::perform(std::vector<Caused> events) {
   std::vector<Result<void>> done(events.size());
-  std::vector<std::optional<Batch>> batches(events.size());
+  std::vector<std::optional<Appends>> prepared(events.size());
   std::vector<store::Append> items;
   for (std::size_t i = 0; i < events.size(); ++i) {
-    auto batch = prepare(events[i]);
-    if (!batch) {
-      done[i] = batch.error();
+    auto appends = prepare(events[i]);
+    if (!appends) {
+      done[i] = appends.error();
       continue;
     }
-    std::move(batch->items.begin(), batch->items.end(), std::back_inserter(items));
-    batches[i] = std::move(*batch);
+    std::move(appends->items.begin(), appends->items.end(), std::back_inserter(items));
+    prepared[i] = std::move(*appends);
   }
   std::vector<Result<store::AppendResult>> answers;
   if (!items.empty()) answers = log_.append(std::move(items), EventLog::Again::same);
   std::span<const Result<store::AppendResult>> rest(answers);
   for (std::size_t i = 0; i < events.size(); ++i) {
-    if (!batches[i]) continue;
+    if (!prepared[i]) continue;
     const auto& [definition, state, actions, gated] = events[i];
-    const std::size_t count = batches[i]->meant.size();
-    done[i] = sent(state, *batches[i], rest.first(count));
+    const std::size_t count = prepared[i]->meant.size();
+    done[i] = sent(state, *prepared[i], rest.first(count));
     rest = rest.subspan(count);
     for (std::size_t at = 0; at < actions.size() && done[i]; ++at)
       done[i] = follow_up(definition, state, actions[at]);
-    if (done[i] && batches[i]->held_back) done[i] = *batches[i]->held_back;
+    if (done[i] && prepared[i]->held_back) done[i] = *prepared[i]->held_back;
   }
   return done;
 }
 
-Result<ActionExecutor::Batch> ActionExecutor::prepare(Caused& event) {
+Result<ActionExecutor::Appends> ActionExecutor::prepare(Caused& event) {
   auto filled =
       run_store_.with_outputs(std::move(event.state), needed_by(event.definition, event.actions));
   if (!filled) return filled.error();
   event.state = std::move(*filled);
-  Batch batch;
+  Appends appends;
   if (event.gated) {
-    auto passed = pass_gates(event.definition, event.state, std::move(event.actions), batch);
+    auto passed = pass_gates(event.definition, event.state, std::move(event.actions), appends);
     if (!passed) return passed.error();
     event.actions = std::move(*passed);
   }
   for (const core::FlowAction& action : event.actions)
-    if (auto done = append(event.definition, event.state, action, batch); !done)
+    if (auto done = append(event.definition, event.state, action, appends); !done)
       return done.error();
-  return batch;
+  return appends;
 }
 
 Result<void> ActionExecutor::follow_up(const core::FlowDefinition& definition,
@@ -206,16 +207,16 @@ Result<void> ActionExecutor::follow_up(const core::FlowDefinition& definition,
 // Removes the starts that the limits refuse from the list. Adds the event that will try them again.
 Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
     const core::FlowDefinition& definition, const core::RunState& state,
-    std::vector<core::FlowAction> actions, Batch& batch) {
+    std::vector<core::FlowAction> actions, Appends& appends) {
   using Kind = core::FlowEvent::Kind;
-  if (auto begun = hold_back(definition, actions, batch); !begun) return begun.error();
+  if (auto begun = hold_back(definition, actions, appends); !begun) return begun.error();
   if (definition.max_runs > 0 &&
       std::any_of(actions.begin(), actions.end(),
                   [](const auto& action) { return start_in(action).has_value(); })) {
     auto wait = start_limits_.admit(definition, state);
     if (!wait) return wait.error();
     if (*wait) {
-      batch.event(core::event_in(state, Kind::admit, state.admits.n + 1), **wait);
+      appends.event(core::event_in(state, Kind::admit, state.admits.n + 1), **wait);
       std::erase_if(actions, [](const auto& action) { return start_in(action).has_value(); });
     }
   }
@@ -230,7 +231,7 @@ Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
       auto wait = start_limits_.pass_rate(definition, step, who, n > 0);
       if (!wait) return wait.error();
       if (*wait) {
-        batch.event(core::event_in(state, Kind::rate_retry, n + 1, step.id), **wait);
+        appends.event(core::event_in(state, Kind::rate_retry, n + 1, step.id), **wait);
         continue;
       }
     }
@@ -241,7 +242,7 @@ Result<std::vector<core::FlowAction>> ActionExecutor::pass_gates(
 
 // A step that cannot start yet must not use a permit of its rate.
 Result<void> ActionExecutor::hold_back(const core::FlowDefinition& definition,
-                                       std::vector<core::FlowAction>& actions, Batch& batch) {
+                                       std::vector<core::FlowAction>& actions, Appends& appends) {
   std::vector<core::FlowAction> rest;
   for (core::FlowAction& action : actions) {
     if (const auto* start = std::get_if<core::StartTask>(&action)) {
@@ -249,7 +250,7 @@ Result<void> ActionExecutor::hold_back(const core::FlowDefinition& definition,
       auto known = queues_for(step);
       if (!known) return known.error();
       if (auto queue = queue_of(step, *known); !queue) {
-        batch.held_back = held(step, queue.error());
+        appends.held_back = held(step, queue.error());
         continue;
       }
     }
@@ -261,37 +262,37 @@ Result<void> ActionExecutor::hold_back(const core::FlowDefinition& definition,
 
 Result<void> ActionExecutor::append(const core::FlowDefinition& definition,
                                     const core::RunState& state, const core::FlowAction& action,
-                                    Batch& batch) {
+                                    Appends& appends) {
   const auto task = [&](std::size_t index, bool called_off) -> Result<void> {
     const core::FlowStep& step = definition.steps[index];
     auto known = queues_for(step);
     if (!known) return known.error();
     auto item = task_of(definition, step, state, *known, called_off);
     if (item)
-      batch.task(std::move(*item), step);
+      appends.task(std::move(*item), step);
     else if (item.error().code != Code::invalid_input)
-      batch.held_back = held(step, item.error());
+      appends.held_back = held(step, item.error());
     else if (!called_off)
-      return refuse(step, state, item.error().message, batch);
+      return refuse(step, state, item.error().message, appends);
     return {};
   };
   if (const auto* start = std::get_if<core::StartTask>(&action)) return task(start->step, false);
   if (const auto* off = std::get_if<core::CallOff>(&action)) return task(off->step, true);
   if (const auto* wait = std::get_if<core::StartWait>(&action))
-    batch.event(core::event_of(definition, state, *wait), wait->after);
+    appends.event(core::event_of(definition, state, *wait), wait->after);
   else if (const auto* end = std::get_if<core::EndStep>(&action))
-    batch.event(core::event_of(definition, state, *end));
+    appends.event(core::event_of(definition, state, *end));
   else if (const auto* timer = std::get_if<core::ArmRunTimer>(&action))
-    batch.event(core::event_of(state, *timer), timer->after);
+    appends.event(core::event_of(state, *timer), timer->after);
   else if (const auto* over = std::get_if<core::EndRun>(&action))
-    return end_run(definition, state, *over, batch);
+    return end_run(definition, state, *over, appends);
   return {};
 }
 
 // Makes the end of the run. A large output is stored as a value, and the event names its place.
 Result<void> ActionExecutor::end_run(const core::FlowDefinition& definition,
                                      const core::RunState& state, const core::EndRun& end,
-                                     Batch& batch) {
+                                     Appends& appends) {
   core::FlowEvent event = core::event_of(state, end);
   if (end.outcome == core::RunOutcome::completed) {
     auto output =
@@ -308,24 +309,24 @@ Result<void> ActionExecutor::end_run(const core::FlowDefinition& definition,
           .queue = std::string(core::kValuesLedger), .key = key, .sequence = state.started};
     }
   }
-  batch.event(event);
+  appends.event(event);
   return {};
 }
 
 // The first entry under an id counts. So a conflict of two ends means that another writer was
 // faster. A step fails if the log refuses its task for good, or if its task's id has other content.
 // A run fails if the log refuses its end for good.
-Result<void> ActionExecutor::send(const core::RunState& state, Batch batch) {
-  if (batch.items.empty()) return {};
-  const auto answers = log_.append(std::move(batch.items), EventLog::Again::same);
-  return sent(state, batch, answers);
+Result<void> ActionExecutor::send(const core::RunState& state, Appends appends) {
+  if (appends.items.empty()) return {};
+  const auto answers = log_.append(std::move(appends.items), EventLog::Again::same);
+  return sent(state, appends, answers);
 }
 
-Result<void> ActionExecutor::sent(const core::RunState& state, const Batch& batch,
+Result<void> ActionExecutor::sent(const core::RunState& state, const Appends& appends,
                                   std::span<const Result<store::AppendResult>> answers) {
-  Batch ends;
+  Appends ends;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    const Batch::Item& meant = batch.meant[i];
+    const Appends::Item& meant = appends.meant[i];
     const bool taken = answers[i] && answers[i]->verdict == core::AppendVerdict::conflict;
     const bool never = !answers[i] && (answers[i].error().code == Code::too_large ||
                                        answers[i].error().code == Code::invalid_input);
@@ -354,11 +355,11 @@ Result<void> ActionExecutor::sent(const core::RunState& state, const Batch& batc
 // Ends a step that can have no task, unless it has one. Another runner may have appended the task,
 // because the step's input or the queues have changed since.
 Result<void> ActionExecutor::refuse(const core::FlowStep& step, const core::RunState& state,
-                                    const std::string& why, Batch& batch) {
+                                    const std::string& why, Appends& appends) {
   const auto entry = store_.find(core::step_id(state.run, step.id));
   if (!entry) return entry.error();
   if (!*entry || !encoding::is_task_of((*entry)->headers, state.run, step.id))
-    batch.event(no_task(step, state, why));
+    appends.event(no_task(step, state, why));
   return {};
 }
 
@@ -375,9 +376,9 @@ Result<void> ActionExecutor::retry(const core::FlowDefinition& definition,
   if (!task->why_never.empty()) {
     core::FlowEvent event = no_task(step, state, "it cannot run again: " + task->why_never);
     event.n = action.n + 1;
-    Batch batch;
-    batch.event(event);
-    return send(state, std::move(batch));
+    Appends appends;
+    appends.event(event);
+    return send(state, std::move(appends));
   }
   if (!task->found)
     return Error{.code = Code::store_unavailable,

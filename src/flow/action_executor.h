@@ -4,7 +4,7 @@
 //
 //   1. the start limits (start_limits.h); a start that they refuse becomes a later event that tries
 //      again
-//   2. all appends of all events, as one batch: tasks of steps, timers, ends of steps and of the run
+//   2. all appends of all events in one store call: tasks of steps, timers, ends of steps and runs
 //   3. orders and cancellations
 //   4. after the end of the run: its place among max_runs becomes free
 #pragma once
@@ -37,36 +37,36 @@ class ActionExecutor {
     const core::FlowDefinition& definition;
     core::RunState state{};
     std::vector<core::FlowAction> actions{};
-    // Whether starts must pass the start limits. The event of a timer is not gated, because its step
-    // started long ago.
+    // Whether starts must pass the start limits. The event of a timer is not gated, because its
+    // step started long ago.
     bool gated = true;
   };
-  // Returns one answer per event. If a step could not start yet, the answer is an error, and the worker
-  // retries the event later. Any thread may call it.
+  // Returns one answer per event. If a step could not start yet, the answer is an error, and the
+  // worker retries the event later. Any thread may call it.
   std::vector<Result<void>> perform(std::vector<Caused> events);
 
  private:
-  class Batch;
+  class Appends;
   using Queues = std::vector<Queue>;
 
   Result<std::vector<core::FlowAction>> pass_gates(const core::FlowDefinition& definition,
                                                    const core::RunState& state,
                                                    std::vector<core::FlowAction> actions,
-                                                   Batch& batch);
+                                                   Appends& appends);
   // Removes the starts of steps whose queue does not exist yet from the list.
   Result<void> hold_back(const core::FlowDefinition& definition,
-                         std::vector<core::FlowAction>& actions, Batch& batch);
+                         std::vector<core::FlowAction>& actions, Appends& appends);
   Result<void> append(const core::FlowDefinition& definition, const core::RunState& state,
-                      const core::FlowAction& action, Batch& batch);
+                      const core::FlowAction& action, Appends& appends);
   Result<void> end_run(const core::FlowDefinition& definition, const core::RunState& state,
-                       const core::EndRun& end, Batch& batch);
+                       const core::EndRun& end, Appends& appends);
   // Limits and appends of one event, before anything is sent.
-  Result<Batch> prepare(Caused& event);
-  Result<void> send(const core::RunState& state, Batch batch);
-  Result<void> sent(const core::RunState& state, const Batch& batch,
+  Result<Appends> prepare(Caused& event);
+  Result<void> send(const core::RunState& state, Appends appends);
+  Result<void> sent(const core::RunState& state, const Appends& appends,
                     std::span<const Result<store::AppendResult>> answers);
   Result<void> refuse(const core::FlowStep& step, const core::RunState& state,
-                      const std::string& why, Batch& batch);
+                      const std::string& why, Appends& appends);
   Result<void> follow_up(const core::FlowDefinition& definition, const core::RunState& state,
                          const core::FlowAction& action);
   Result<void> finish(const core::FlowDefinition& definition, const core::RunState& state);

@@ -19,7 +19,7 @@ namespace {
 using core::quoted;
 using EventKind = core::FlowEvent::Kind;
 
-constexpr std::size_t kMostSignal = 64 << 10;  // it is kept with the run's facts
+constexpr std::size_t kMostSignal = 64 << 10;  // a signal is part of the run's value
 
 constexpr const char* kByHeader = "Once-By";
 constexpr const char* kWhy = "Once-Why";
@@ -63,7 +63,7 @@ std::string list_of(const core::FlowDefinition& definition, Of of) {
   return text.empty() ? "none" : text;
 }
 
-// Somebody has decided before: the same, or something else.
+// The answer to a verdict if the step has one already: a duplicate, or a conflict.
 Result<Approved> verdict_that_stands(const core::FlowEvent& first, bool yes) {
   const bool stands = first.outcome == core::StepOutcome::completed;
   const auto json = encoding::parse_json(first.value.empty() ? "null" : first.value);
@@ -96,7 +96,7 @@ Error other_signal(const core::FlowEvent& given, core::Sequence sequence) {
           .conflict = std::move(conflict)};
 }
 
-// What somebody who sends a signal hears when the log has one of that name.
+// The answer to a signal if the log has a signal of that name already.
 Result<SignalResult> told_first(core::FlowEvent mine, const core::FlowEvent& first,
                                 std::string by) {
   SignalResult answer{.counts = mine.signal_id == first.signal_id,
@@ -157,7 +157,7 @@ Result<FlowControl::Known> FlowControl::find(std::string_view run, Outputs outpu
   return known;
 }
 
-// As far as runners have got.
+// The run with the facts that runners have folded. The log may have later events.
 Result<FlowControl::Known> FlowControl::find_folded(std::string_view run, Outputs outputs) {
   if (const auto ok = core::check_id(run); !ok)
     return Error{.code = ok.error().code,
@@ -193,7 +193,8 @@ Error FlowControl::no_run(std::string_view run) {
           .facts = {{"run", std::string(run)}}};
 }
 
-// The facts outlive the log. Version 0.1 gave each signal an entry of its own: the first one counts.
+// The facts outlive the log. Version 0.1 gave each signal an entry of its own. The first signal
+// counts.
 Result<std::optional<FlowControl::First>> FlowControl::first_signal(const core::RunState& state,
                                                                     const core::FlowEvent& mine) {
   std::optional<First> first;
@@ -231,7 +232,7 @@ Result<void> FlowControl::came_in_time(const core::RunState& state, core::Sequen
                           std::to_string(sequence.value) + ", and the run does not go on"};
 }
 
-// Runners may be behind the log: it has the last word about a step that still seems to wait.
+// Runners may be behind the log. If a step still seems to wait, its end may be in the log already.
 Result<std::string> FlowControl::why_too_late(const Known& known, std::string_view signal,
                                               std::optional<core::Sequence> before) {
   const core::RunState& state = known.run.state;
@@ -269,7 +270,7 @@ Result<SignalResult> FlowControl::signal(std::string_view run, std::string_view 
                        list_of(*known->definition, [](const auto& step) { return step.signal; }));
   const auto event = signal_event(state, name, body, id);
   if (!event) return event.error();
-  // Who repeats it after the run has ended hears that it is there.
+  // A signal that is repeated after the run has ended is still a duplicate.
   auto first = first_signal(state, *event);
   if (!first) return first.error();
   const core::EndFact* const end = core::end_of(state);
@@ -374,7 +375,7 @@ Result<Approved> FlowControl::approve(std::string_view run, std::string_view ste
   return verdict_that_stands(**first, yes);
 }
 
-// A run that failed is closed by the end of a round that nobody began.
+// A failed run is closed by the end of the next round, although that round never began.
 Result<void> FlowControl::cancel(std::string_view run, const By& by) {
   auto known = find(run);
   if (!known) return known.error();
@@ -397,7 +398,8 @@ Result<void> FlowControl::cancel(std::string_view run, const By& by) {
   return refused(Code::wrong_state, "run " + quoted(run) + " ended at the same moment");
 }
 
-// A login that may not read the queue's ledger does not hear it here: then the runner says it.
+// If this login may not read the queue's ledger, this check finds nothing. The runner then fails
+// the step.
 Result<void> FlowControl::can_run_again(const core::FlowDefinition& definition,
                                         const core::RunState& state,
                                         const std::map<std::string, std::uint32_t>& steps) {
@@ -418,7 +420,7 @@ Result<void> FlowControl::can_run_again(const core::FlowDefinition& definition,
   return {};
 }
 
-// Who says it again before a runner has heard of it says the same.
+// A retry that is repeated before a runner handles it makes the same event, so the log has it once.
 Result<std::vector<std::string>> FlowControl::retry(std::string_view run, const By& by) {
   auto known = find_folded(run);
   if (!known) return known.error();

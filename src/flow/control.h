@@ -1,6 +1,5 @@
-// What people say to a run: a signal, an approval, that it is to end, that it is to go on. Each is one
-// append under an id that says it once; who says the same again hears that it was there. `by.who` is
-// not empty.
+// What people do to a run: signal, approve, cancel, retry. Each call appends one entry with a fixed
+// id, so a repeated call finds the first entry and changes nothing. `by.who` must not be empty.
 #pragma once
 
 #include <map>
@@ -20,8 +19,8 @@ class FlowControl {
   FlowControl(store::Store& store, RunStore& run_store, EventLog& log)
       : store_(store), run_store_(run_store), log_(log) {}
 
-  // All signals of a name have one entry in the log, so the log says which one counts. Another body under
-  // the id of that one is conflicting_duplicate; a run that is over is wrong_state.
+  // All signals of a name have one entry in the log, so the log says which signal counts. The id of
+  // that signal with another body is conflicting_duplicate. A run that has ended is wrong_state.
   Result<SignalResult> signal(std::string_view run, std::string_view name, const Body& body,
                               std::string_view id, const By& by);
   Result<Approved> approve(std::string_view run, std::string_view step, bool yes, const By& by);
@@ -32,11 +31,12 @@ class FlowControl {
     KnownRun run{};
     FlowDefinitionRef definition{};
   };
-  enum class Outputs { judged, all };  // of those that lie elsewhere; there may be many
-  // A run and its definition; Code::not_found: also when it is forgotten. Of a run that failed, also
-  // that it is to go on, from when the log says so.
+  enum class Outputs { judged, all };  // which large outputs to read
+  // A run and its definition. Code::not_found: there is no such run, or it has expired. For a
+  // failed run, the facts include a retry that is in the log and that no runner has handled yet.
   Result<Known> find(std::string_view run, Outputs outputs = Outputs::judged);
-  // Who had a run retried, and why, by the headers of the event; empty: they do not say.
+  // The person who retried the run, and why, from the headers of the event. Empty if they are
+  // missing.
   static By said_in(const std::map<std::string, std::string>& headers);
 
  private:
@@ -46,16 +46,16 @@ class FlowControl {
     core::FlowEvent event{};
     std::string by{};
   };
-  // The signal of that name that counts; none: the log has none as yet.
+  // The signal of that name that counts. nullopt if the log has none yet.
   Result<std::optional<First>> first_signal(const core::RunState& state,
                                             const core::FlowEvent& mine);
-  // Appends a signal of which the log had none when the caller looked.
+  // Appends a signal. The caller has found no signal of that name in the log.
   Result<SignalResult> append_signal(const Known& known, const core::FlowEvent& event,
                                      const By& by);
-  // Code::wrong_state: the run ended before that entry came.
+  // Code::wrong_state: the run ended before that entry.
   Result<void> came_in_time(const core::RunState& state, core::Sequence sequence);
-  // Why a signal of that name changes nothing; empty: a step waits for it, or will. `before`: at that
-  // entry of the log; none: now.
+  // Why a signal of that name changes nothing. Empty if a step waits for it or will wait for it.
+  // `before` asks about that entry of the log; nullopt asks about now.
   Result<std::string> why_too_late(const Known& known, std::string_view signal,
                                    std::optional<core::Sequence> before);
   // Code::wrong_state: the task of one of these steps can never run again.

@@ -30,8 +30,8 @@ bool needs_more(const core::FlowEvent& event) {
 
 }  // namespace
 
-// The events of a batch by their run. Each stage leaves out the runs for which a shared store call is not
-// enough: their events are taken alone.
+// The events of a batch by their run. Each stage leaves out the runs for which shared store calls
+// are not enough. handle_alone() handles their events.
 class EventHandler::Batch {
  public:
   Batch(EventHandler& handler, std::span<Handled* const> events) : handler_(handler) {
@@ -94,7 +94,8 @@ class EventHandler::Batch {
       each = fold(each->second) ? std::next(each) : runs_.erase(each);
   }
 
-  // Returns false if the events must be taken alone, or if none is left.
+  // Returns false if the events must be handled alone, or if no event is left. A remembered value
+  // may be outdated, so an event that adds nothing to it is handled alone.
   bool fold(RunEvents& run) {
     core::RunState& state = run.known.state;
     // The version of a run without a value is in its `started`. That event is folded first.
@@ -183,29 +184,31 @@ std::vector<Report> EventHandler::handle(std::span<const TaskAttempt> attempts) 
   std::vector<Report> reports;
   std::optional<Error> away;
   for (std::size_t i = 0; i < handled.size(); ++i) {
-    if (!handled[i].done) handled[i].done = alone(attempts[i], std::move(handled[i].event), away);
+    if (!handled[i].done)
+      handled[i].done = try_alone(attempts[i], std::move(handled[i].event), away);
     reports.push_back(report_of(*handled[i].done));
   }
   return reports;
 }
 
 // If the store does not answer, `away` says so to the events behind this one, so that they do not wait too.
-Result<void> EventHandler::alone(const TaskAttempt& attempt, core::FlowEvent event,
-                                 std::optional<Error>& away) {
+Result<void> EventHandler::try_alone(const TaskAttempt& attempt, core::FlowEvent event,
+                                     std::optional<Error>& away) {
   if (away) return *away;
   if (attempt.stop.stop_requested())
     return Error{.code = Code::failed, .message = "the runner was told to stop"};
   const Moment begun = scheduler_.now();
   try {
-    auto taken = take(std::move(event));
-    if (!taken && taken.error().retryable && scheduler_.now() - begun > kAway) away = taken.error();
-    return taken;
+    auto handled = handle_alone(std::move(event));
+    if (!handled && handled.error().retryable && scheduler_.now() - begun > kAway)
+      away = handled.error();
+    return handled;
   } catch (const std::exception& thrown) {
     return Error{.code = Code::failed, .message = thrown.what()};
   }
 }
 
-Result<void> EventHandler::take(core::FlowEvent event) {
+Result<void> EventHandler::handle_alone(core::FlowEvent event) {
   bool placed = false;
   std::optional<KnownRun> known = run_store_.recall(event.run);
   bool recalled = known.has_value();
@@ -367,7 +370,7 @@ Result<bool> EventHandler::before_plan(const Folded& folded) {
   auto signal = awaited_signal(definition, state, event);
   if (!signal) return signal.error();
   if (!*signal) return true;
-  if (auto taken = take(std::move(**signal)); !taken) return taken.error();
+  if (auto taken = handle_alone(std::move(**signal)); !taken) return taken.error();
   return false;
 }
 

@@ -1,12 +1,12 @@
-// The handler of the queue `once-flow`. Handles a batch of events with few store calls:
+// The handler of the queue `once-flow`. handle() takes a batch of events and makes few store calls:
 //
-//   take   reads the values of the runs, folds the events into their facts (core::fold), and replaces
-//          each value by compare-and-swap
-//   act    asks core::plan for the actions that each event causes
-//          and lets ActionExecutor (action_executor.h) perform them
+//   find_runs   reads the values of the runs that this process does not remember
+//   fold        adds the events to the facts of their runs (core::fold)
+//   write       replaces each changed value by compare-and-swap
+//   act         asks core::plan for the actions of each event; ActionExecutor performs them
 //
-// An event for which this is not enough is taken alone: a timer, a retry, a large output, a run whose value
-// another runner has replaced meanwhile.
+// The batch leaves out an event that needs store calls of its own: a timer, a retry, a large
+// output, or an event of a run that another runner has written. handle_alone() handles it.
 //
 // If the runner dies anywhere, the events are delivered again, and all of this happens again.
 #pragma once
@@ -33,16 +33,17 @@ class EventHandler {
   std::vector<Report> handle(std::span<const TaskAttempt> events);
 
  private:
-  // The event, and what came of it. `done` is nullopt while the event is not handled.
+  // An event and the result of handling it. `done` is nullopt while the event is not handled.
   struct Handled {
     core::FlowEvent event{};
     std::optional<Result<void>> done{};
   };
   class Batch;
 
-  Result<void> alone(const TaskAttempt& attempt, core::FlowEvent event, std::optional<Error>& away);
+  Result<void> try_alone(const TaskAttempt& attempt, core::FlowEvent event,
+                         std::optional<Error>& away);
   // Handles one event without the others of its batch.
-  Result<void> take(core::FlowEvent event);
+  Result<void> handle_alone(core::FlowEvent event);
   // The run's value, or the facts of `started` if a runner has not written the value yet. nullopt
   // if the run has expired.
   Result<std::optional<KnownRun>> find(const core::FlowEvent& event);

@@ -144,7 +144,7 @@ RunStore::RunStore(store::Store& store, Scheduler& scheduler)
       gets_(scheduler, kRunBatch, [this](const auto& keys) { return values_.get(keys); }),
       writes_(scheduler, kRunBatch, [this](const auto& items) { return values_.write(items); }) {}
 
-Result<void> RunStore::make_queues() {
+Result<void> RunStore::make_event_queue() {
   const Queue wanted = queue_of_events();
   const auto there = store_.queues();
   if (!there) return there.error();

@@ -10,8 +10,8 @@
 //   value, payment-01k....charge.1 an output that is too large for the run's value
 //   note, runs.payment             the runs that max_runs admitted; "rate." for a step's rate
 //
-// A run that completed or was cancelled, its outputs and an ended key expire as records do (Retention).
-// Everything else stays.
+// A run that completed or was cancelled, its outputs and an ended key expire as records do
+// (Retention). Everything else stays.
 #pragma once
 
 #include <deque>
@@ -75,7 +75,7 @@ class RunStore {
   RunStore(store::Store& store, Scheduler& scheduler);
 
   // Makes the queue of events, once-flow, if it is missing.
-  Result<void> make_queues();
+  Result<void> make_event_queue();
 
   // Adds a definition. Returns false if this version exists and means the same. Another definition
   // under this name and version is a conflict, because definitions do not change.
@@ -86,10 +86,10 @@ class RunStore {
   Result<FlowDefinitionRef> to_start(std::string_view name, std::uint32_t version);
   // Code::not_found: there is none; Code::invalid_input: there can be none of that name.
   Result<FlowDefinitionRef> definition(std::string_view name, std::uint32_t version);
-  // The highest version. What another process added may be overlooked for a second.
+  // The highest version. A version that another process added may be missing for a second.
   Result<FlowDefinitionRef> newest(std::string_view name);
   Result<std::vector<FlowDefinitionRef>> definitions();  // by name and version
-  // As it was added, in canonical form.
+  // The definition's JSON as it was added, in canonical form.
   Result<std::string> json_of(const core::FlowDefinition& definition);
 
   // The run's value. nullopt if it is not written yet, or has expired.
@@ -99,8 +99,9 @@ class RunStore {
   // The run's value as this process wrote it last, without a store call. It may be outdated, so use
   // it only for a compare-and-swap. nullopt if this process does not remember the run.
   std::optional<KnownRun> recall(std::string_view run);
-  // Calls with every run, or with those that go on or failed, in no order, until `look` answers false.
-  // Runs whose id `wanted` refuses are not read. A run that cannot be read goes to `unreadable` instead.
+  // Calls `look` with every run, or with runs that go on or failed, until it returns false. The
+  // order is not defined. Runs whose id `wanted` refuses are not read. If a run cannot be read,
+  // `unreadable` is called instead.
   enum class Which { all, open };
   using LookAtRun = std::function<Result<bool>(const KnownRun&)>;
   using WantRun = std::function<bool(std::string_view run)>;
@@ -121,7 +122,8 @@ class RunStore {
                                            const StartKey& next, core::Revision expected);
   // Removes the key's value if it still has that revision.
   Result<void> free_key(std::string_view workflow, std::string_view key, core::Revision revision);
-  // A page of them, after the one that had that `next`; empty `next`: the last page.
+  // A page of keys whose runs have not ended. `after` is `next` of the page before. An empty `next`
+  // means the last page.
   struct OpenStarts {
     std::vector<OpenStart> starts{};
     std::string next{};
@@ -210,11 +212,11 @@ class RunStore {
   std::mutex mutex_;
   std::map<store::Key, FlowDefinitionRef> definitions_;  // under mutex_
   std::map<std::string, Newest, std::less<>> newest_;    // under mutex_; by name
-  std::map<std::string, KnownRun, std::less<>> runs_;    // under mutex_; some that go on
-  std::deque<std::string> remembered_;                   // under mutex_; in what order
+  std::map<std::string, KnownRun, std::less<>> runs_;    // under mutex_; see recall()
+  std::deque<std::string> remembered_;                   // under mutex_; oldest first
   std::optional<Duration> kept_for_;                     // under mutex_
   Moment kept_for_read_{};                               // under mutex_
-  std::string active_;                                   // under mutex_; a run that went on
+  std::string active_;  // under mutex_; a run that was active at the last look
 };
 
 }  // namespace once::engine

@@ -25,7 +25,7 @@ FlowRunner::FlowRunner(store::Store& store, Scheduler& scheduler)
 Result<std::unique_ptr<FlowRunner>> FlowRunner::make(store::Store& store, Scheduler& scheduler,
                                                      FlowRunnerSettings settings) {
   std::unique_ptr<FlowRunner> runner(new FlowRunner(store, scheduler));
-  if (auto made = runner->run_store_.make_queues(); !made) return made.error();
+  if (auto made = runner->run_store_.make_event_queue(); !made) return made.error();
   const auto queues = store.queues();
   if (!queues) return queues.error();
   WorkerSettings worker{.batch_handler = [handler = &runner->handler_](

@@ -14,7 +14,7 @@
 namespace once::engine {
 
 struct FlowRunnerSettings {
-  std::size_t concurrency = 64;  // events that are handled at the same time
+  std::size_t concurrency = 64;  // the most events in one batch; two threads handle batches
   std::string name{};
   std::function<void(const std::optional<Error>&)> on_store{};  // see WorkerOptions
 };

@@ -11,10 +11,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kLimitTries = 64;
-constexpr Duration kFirstLook = 1s;  // of a run that waits for its turn; each one twice as long
+constexpr Duration kFirstLook = 1s;  // wait of a run that was refused; it doubles each time
 constexpr Duration kLastLook = 30s;
 constexpr Duration kDropEvery = 10s;
-constexpr Duration kLongestBooking = 10min;  // then it looks whether there is room earlier
+constexpr Duration kLongestBooking = 10min;  // a longer booking asks again after this time
 
 std::string array_of(const std::vector<std::string>& runs) {
   std::string text = "[";
@@ -36,7 +36,7 @@ bool has(const std::vector<std::string>& runs, std::string_view run) {
   return std::find(runs.begin(), runs.end(), run) != runs.end();
 }
 
-// Up to that long, the same each time for one run: not all come back at once.
+// A wait of at most `most`, always the same for one run. So refused runs do not ask all at once.
 Duration spread(std::string_view run, Duration most) {
   const auto part = static_cast<Duration::rep>(std::hash<std::string_view>{}(run) % 1000);
   return most * part / 1000;
@@ -173,7 +173,8 @@ Result<bool> StartLimits::admitted(const core::FlowDefinition& definition, std::
   return has(runs_in(json ? json->member("active") : nullptr), run);
 }
 
-// A runner that died may have left one behind. Those who wait do not all read everybody's record.
+// A runner that died may have left ended runs in the note. Reading all runs is expensive, so each
+// process does it only every kDropEvery.
 Result<void> StartLimits::drop_ended(const core::FlowDefinition& definition,
                                      std::vector<std::string>& runs) {
   {

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kStartTries = 64;
-constexpr std::size_t kMostInput = 256 << 10;  // it is kept with the run's facts
+constexpr std::size_t kMostInput = 256 << 10;  // the input is part of the run's value
 constexpr Duration kLeftBehind = 10min;        // longer than any start takes
 
 // 48 bits of time and 80 random bits in Crockford's alphabet. So ids sort by their time, and no id
@@ -68,7 +68,7 @@ Error other_input(const core::FlowDefinition& definition, const std::string& key
           .facts = {{"run", known.run}}};
 }
 
-// Whether every later try would be refused, too.
+// Whether the store would refuse every later try too.
 bool refused_for_good(const Error& error) {
   return !error.in_doubt && !error.retryable &&
          (error.code == Code::too_large || error.code == Code::invalid_input);

@@ -1,5 +1,5 @@
-// Combines the calls of many threads into batches. While one caller writes a batch, later callers
-// wait. When it is done, the first waiting caller writes the next batch for all that fit.
+// Combines the calls of many threads into batches. While one caller runs a batch, later callers
+// wait. When it is done, the first waiting caller runs the next batch for all that fit.
 #pragma once
 
 #include <deque>
@@ -92,7 +92,7 @@ class Combiner {
   const Work work_;
   const std::unique_ptr<Mutex> mutex_;
   std::deque<Caller*> callers_;  // under mutex_
-  bool leading_ = false;         // under mutex_: a caller writes or was told to write
+  bool leading_ = false;         // under mutex_: a caller runs a batch or was told to run one
 };
 
 }  // namespace once::engine

@@ -4,8 +4,8 @@
 //                                                        +--> Store::commit -+
 //   request for claims ------> Intake::Round (Claimer) --+                   +--> tasks claimed
 //
-// The caller starts the claimed tasks at once. finish() then writes again the records that were refused
-// or not answered, and gives the replies that records owe.
+// The caller starts the claimed tasks at once. finish() then writes again the records that were
+// refused or not answered, and gives the replies that records owe.
 #pragma once
 
 #include "work/intake.h"
@@ -40,8 +40,8 @@ class Committer {
     RunningTasks writing_{};  // one per intent of the batch
     FinishResult result_{};
   };
-  // Several threads may call, each with its own tasks. If `claims` is nullopt, commit() claims nothing.
-  // If no task is left to record, commit() claims only if `ended` is empty.
+  // Several threads may call, each with its own tasks. If `claims` is nullopt, commit() claims
+  // nothing. If no task is left to record, commit() claims only if `ended` is empty.
   Commit commit(RunningTasks ended, std::optional<IntakeRequest> claims);
   // A task that was fenced is finished: the record of its successor counts.
   FinishResult finish(Commit commit);

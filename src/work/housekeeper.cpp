@@ -23,8 +23,9 @@ constexpr std::size_t kSweepPage = 500;
 constexpr const char* kRecordLost =
     "its record is gone from the ledger, and it was handed over before: it may have run";
 
-// Holds tasks whose record was lost, each under its key, where a claim would find it. Returns the
-// tasks that a claim can still judge by itself: another task has the key, or there is nothing to run.
+// Holds tasks whose record was lost. Writes the record under the key, where a claim finds it.
+// Returns the tasks that a claim can judge itself: another task has the key, or there is no body to
+// run.
 Result<std::vector<core::Sequence>> hold_unrecorded(store::Store& store, const std::string& name,
                                                     std::span<const core::Sequence> sequences) {
   std::vector<core::Sequence> left;

@@ -210,7 +210,7 @@ void Intake::Answers::settle(const store::Delivery& delivery, std::optional<Dura
 Result<void> Intake::answer(Round& round, std::vector<store::Delivery> unclaimed,
                             RunningTasks& tasks) {
   Answers answers{.round = round, .tasks = tasks, .queue = settings_.queue.name};
-  std::optional<Error> failed;  // its delivery comes again, or its claim is unresolved
+  std::optional<Error> failed;  // the store delivers it again, or its claim is unresolved
   for (store::Delivery& delivery : unclaimed)
     if (const auto answered = answer_one(answers, delivery); !answered) failed = answered.error();
   if (!answers.settlements.empty())

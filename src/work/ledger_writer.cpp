@@ -18,7 +18,7 @@ void note_answer(WorkerCounters* counters, const std::vector<Result<T>>& answers
 }
 
 constexpr int kWriteRounds =
-    16;  // lost races and lost answers before a caller is told to come again
+    16;  // lost races and lost answers before the caller gets a retryable error
 
 }  // namespace
 

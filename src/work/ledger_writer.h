@@ -41,8 +41,9 @@ struct Debt {
   bool answered = false;  // the write that says "the reply was given" answered the delivery
 };
 
-// Intents on their way into the ledger. A round decides all open intents, writes them, and learns what
-// the store answered. Intents that were refused, or whose answer was lost, are open in the next round.
+// Intents that are being written to the ledger. A round decides all open intents, writes them, and
+// gets the store's answers. Intents that were refused, or whose answer was lost, are open in the
+// next round.
 class LedgerBatch {
  public:
   // The records of the current round. Empty if no intent is left to write.
@@ -73,8 +74,8 @@ class LedgerWriter {
         counters_(counters),
         policy_(std::make_shared<const core::Policy>(std::move(policy))) {}
 
-  // Returns one answer per intent, in order. An error with in_doubt leaves open whether the record was
-  // written. The answer does not say whether an owed reply was given. Any thread may call.
+  // Returns one answer per intent, in order. An error with in_doubt means that the record may have
+  // been written. The answer does not say whether an owed reply was given. Any thread may call.
   std::vector<Result<WriteResult>> write(std::vector<Intent> intents);
   Result<WriteResult> write(Intent intent);
 

@@ -60,7 +60,8 @@ store::Append reply_event(const core::Record& record, const store::Address& at) 
   store::Append reply{
       .id = core::event_id(event), .topic = to.topic, .body = encoding::event_body(event)};
   auto digest = encoding::content_digest(reply.topic, reply.body);
-  if (!digest) {  // JSON may be as deep as it may, and no deeper
+  // The event nests the output one level deeper, which may exceed the depth limit of JSON.
+  if (!digest) {
     fails(event, "its output is nested too deeply to be passed on");
     reply.body = encoding::event_body(event);
     digest = encoding::content_digest(reply.topic, reply.body);

@@ -10,7 +10,7 @@ namespace {
 using core::quoted;
 
 constexpr Duration kStepRetryDelay{100};                // between two tries
-constexpr Duration kGiveUp = std::chrono::seconds{10};  // of recording, when it is time to end
+constexpr Duration kGiveUp = std::chrono::seconds{10};  // a worker that is ending stops trying
 
 Steps::BeginResult refused(Error error) {
   return {.kind = Steps::BeginResult::Kind::refused, .error = std::move(error)};

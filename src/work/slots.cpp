@@ -41,7 +41,7 @@ store::Address Slots::address(std::size_t slot) const {
           .key = std::string(kPrefix) + std::to_string(slot)};
 }
 
-// Slots beyond a count that was lowered are given back as soon as nothing runs in them.
+// If max_running was lowered, slots above it are given back as soon as no task uses them.
 void Slots::set_count(std::size_t count, std::size_t busy) {
   count_ = count;
   if (std::all_of(held_.begin(), held_.end(),
@@ -59,7 +59,7 @@ Result<std::size_t> Slots::hold(std::size_t want) {
     keeper_.unwatch(std::span(&lost, 1));
     return true;
   });
-  // As long as one of them is beyond the count, this worker has more than its share.
+  // While this worker holds a slot above max_running, it must not take another one.
   const bool beyond = std::any_of(held_.begin(), held_.end(),
                                   [&](const auto& slot) { return number(*slot) >= count_; });
   if (beyond || held_.size() >= want || held_.size() >= count_) return held_.size();
@@ -102,7 +102,7 @@ void Slots::keep(std::size_t count) {
     intents.push_back({.at = slot->address,
                        .known = slot->stored,
                        .command = core::Release{.nonce = slot->nonce}});
-  // A slot that cannot be given back now is free when its lease is over.
+  // A slot that cannot be given back now is free when its lease expires.
   static_cast<void>(writer_.write(std::move(intents)));
   held_.resize(count);
 }

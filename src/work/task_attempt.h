@@ -84,7 +84,8 @@ struct Report {
 
 // Throws only what the user's handler throws.
 using Handler = std::function<Report(const TaskAttempt&)>;
-// Handles several tasks together and returns one report per task, in order. The attempts have no steps.
+// Handles several tasks together and returns one report per task, in order. The attempts have no
+// steps.
 using BatchHandler = std::function<std::vector<Report>(std::span<const TaskAttempt>)>;
 
 }  // namespace once::engine

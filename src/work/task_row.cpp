@@ -79,7 +79,7 @@ Result<FailedTask> failed_task(store::Store& store, const std::string& id, std::
     std::string why = core::why_never_again((*found)->row.stored->record, n);
     return FailedTask{.found = std::move(*found), .why_never = std::move(why)};
   }
-  // A body goes before its record, and never that of a task which may run again.
+  // Retention removes a body before the record, and never the body of a task that may run again.
   return FailedTask{.why_never = (*entry)->body ? "" : "its task is forgotten"};
 }
 

@@ -11,7 +11,7 @@
 
 namespace once::engine {
 
-// Whether tasks of the log with that topic are the queue's.
+// Whether the queue takes tasks of the log with that topic.
 bool takes(const Queue& queue, std::string_view topic);
 
 // The queue's row at that sequence. nullopt if the queue does not have the entry.
@@ -43,7 +43,7 @@ Result<FailedTask> failed_task(store::Store& store, const std::string& id, std::
 // Whether the row has that order, waiting or applied.
 bool has_order(const store::Row& row, const core::Nonce& order, core::StoreTime now);
 
-// Where its record lies.
+// The address of the row's record.
 store::Address address_of(const store::Row& row);
 
 // Cancels the task, or asks its handler to stop if it runs. A retryable Code::wrong_state means

@@ -22,8 +22,8 @@ constexpr Duration kMargin = std::chrono::seconds{1};
 constexpr Duration kEmptyLook{50};   // between two looks at whether all is settled
 constexpr Duration kSlotLook{100};   // between two looks at whether a slot is free
 constexpr Duration kStoreAway{250};  // between two tries while the store does not answer
-constexpr Duration kFollow = std::chrono::seconds{1};  // how soon a changed definition is followed
-constexpr Duration kGiveUpAfter = std::chrono::seconds{10};  // of recording, when it is time to end
+constexpr Duration kFollow = std::chrono::seconds{1};        // between two reads of the definition
+constexpr Duration kGiveUpAfter = std::chrono::seconds{10};  // of recording, at the end
 
 }  // namespace
 
@@ -100,7 +100,7 @@ Result<bool> Worker::run_one() {
       return taken.error();
     }
     if (!taken->delivered) break;
-    if (taken->tasks.empty()) continue;  // set aside: look for another one
+    if (taken->tasks.empty()) continue;  // the task was not claimed: look for another one
     for (auto& running : taken->tasks) static_cast<void>(run_here(std::move(running), {}));
     if (slots_) slots_->keep(0);
     std::lock_guard lock(*mutex_);
@@ -139,7 +139,7 @@ Result<void> Worker::run(Until until, std::stop_token stop) {
   {
     std::lock_guard lock(*mutex_);
     ending_ = no_more_ = true;
-    // Claimed ahead and not begun: given back, not counted as an attempt.
+    // Tasks that were claimed ahead and have not started are given back. They count no attempt.
     begun = in_flight_ - ready_.size();
     for (auto& running : ready_) reported_.push_back(std::move(running));
     ready_.clear();
@@ -176,7 +176,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
     }
     if (taken && taken->tasks.empty())
       taken = next(free, until == Until::empty ? kEmptyLook : kFollow, stop);
-    const bool flies = taken && !taken->tasks.empty();
+    const bool any_claimed = taken && !taken->tasks.empty();
     if (!alone_) {
       hand_out(taken ? std::move(taken->tasks) : RunningTasks{}, free);
       std::lock_guard lock(*mutex_);
@@ -189,7 +189,7 @@ Result<void> Worker::take_in(Until until, std::stop_token stop) {
       continue;
     }
     heard({});
-    if (!flies) {
+    if (!any_claimed) {
       if (until != Until::empty || taken->delivered || stop.stop_requested()) continue;
       auto settled = all_settled();
       if (settled && *settled) return {};
@@ -210,8 +210,8 @@ Worker::Room Worker::wait_for_space(std::stop_token stop) {
   const Moment until = scheduler_.now() + kFollow;
   std::lock_guard lock(*mutex_);
   while (!stop.stop_requested()) {
-    // Places of tasks that are being recorded are free in a moment. One large claim is better than many
-    // small ones. A settler's commit that claims uses all free places.
+    // Places of tasks that are being recorded are free in a moment. One large claim is better than
+    // many small ones. A settler's commit that claims uses all free places.
     const Room free = room(0);
     const bool soon_more = recording_ > 0 && free.claims < settings_.concurrency / 2;
     if (free.claims > 0 && claiming_ == 0 && !soon_more) {
@@ -246,10 +246,10 @@ std::optional<IntakeRequest> Worker::claims_on(Room free, std::stop_token stop) 
 }
 
 // Makes the tasks ready, and frees the places that were reserved for them in claiming_.
-void Worker::hand_out(RunningTasks tasks, Room set_aside) {
+void Worker::hand_out(RunningTasks tasks, Room reserved) {
   for (const auto& running : tasks) keeper_.watch(*running);
   std::lock_guard lock(*mutex_);
-  claiming_ -= set_aside.claims;
+  claiming_ -= reserved.claims;
   in_flight_ += tasks.size();
   for (auto& running : tasks) {
     if (no_more_)
@@ -593,8 +593,8 @@ std::size_t Worker::second_batch() const {
   return std::max<std::size_t>(1, settings_.concurrency / 4);
 }
 
-// Returns when all `count` tasks of the commit are recorded, or when that is hopeless. Such tasks are in
-// doubt, and the worker that reclaims them says so.
+// Returns when all `count` tasks of the commit are recorded, or when the worker gives up. The tasks
+// that are not recorded are in doubt, and the worker that reclaims them records that.
 void Worker::finish(Committer::Commit commit, std::size_t count, Moment began) {
   while (true) {
     Committer::FinishResult settled = committer_.finish(std::move(commit));

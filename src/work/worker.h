@@ -1,7 +1,7 @@
-// Drives a queue in three stages: intake (claim), run (handlers), settle (record). Each stage takes all
-// that has gathered, so a worker is quick when idle and batches when busy. A worker claims no more tasks
-// than it can start at once, plus the queue's window. So a killed worker leaves no more than that in
-// doubt. committer.h makes the store calls of intake and settle.
+// Drives a queue in three stages: intake (claim), run (handlers), settle (record). Each stage takes
+// all tasks that wait for it. So an idle worker is quick, and a busy worker makes batches. A worker
+// claims no more tasks than it can start at once, plus the queue's window. So a killed worker
+// leaves no more tasks in doubt than that. committer.h makes the store calls of intake and settle.
 #pragma once
 
 #include <deque>
@@ -21,7 +21,8 @@ namespace once::engine {
 struct WorkerSettings {
   Queue queue{};
   Handler handler{};
-  // Instead of `handler`: takes all tasks that are ready, up to the concurrency. Few threads call it.
+  // Instead of `handler`: one call takes all ready tasks, up to the concurrency. At most two
+  // threads call it.
   BatchHandler batch_handler{};
   Handler probe{};  // empty: there is none
   std::size_t concurrency = 1;
@@ -58,7 +59,7 @@ class Worker {
   Room wait_for_space(std::stop_token stop);
   Room room(std::size_t settling) const;
   std::optional<IntakeRequest> claims_on(Room free, std::stop_token stop);
-  void hand_out(RunningTasks tasks, Room set_aside);
+  void hand_out(RunningTasks tasks, Room reserved);
   void give_back(RunningTasks tasks);
   Result<Intake::IntakeResult> next(Room free, Duration wait, std::stop_token stop);
   Result<bool> all_settled();

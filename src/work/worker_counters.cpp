@@ -66,7 +66,7 @@ WorkerMetrics WorkerCounters::read() const {
               Duration{0}, std::chrono::duration_cast<Duration>(scheduler_.now() - answered))};
 }
 
-// By wall clocks, which may differ between machines: never less than nothing.
+// The wall clocks of two machines may differ. The age is never negative.
 Duration WorkerCounters::age(const RunningTask& running) const {
   return std::max(Duration{0},
                   store_.wall() - running.task.not_before.value_or(running.published_at));

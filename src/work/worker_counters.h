@@ -23,7 +23,7 @@ class WorkerCounters {
   void recorded(const core::Record& record);
   void settled(const RunningTask& running, const core::Record& record);
   void fenced() { fenced_.add(); }
-  void answered();  // the store did
+  void answered();  // the store has answered
 
   // Why the ledger stopped a delivery.
   void stopped_settled() { stopped_settled_.add(); }

@@ -243,7 +243,7 @@ TEST_P(ReplyContract, SaysWhyAStepFailed) {
 
   // A person has it run again, for a run that would hear of it: that is another end.
   engine::RunStore run_store(*impl->store, *impl->scheduler);
-  run_store.make_queues().value();
+  run_store.make_event_queue().value();
   core::RunState run_of_it{.run = "r", .workflow = "payment", .version = 1, .input = "1"};
   run_of_it.started = {1};
   ASSERT_TRUE(run_store.write(run_of_it, {})->written);

@@ -30,7 +30,7 @@ bool FlowParts::open(Process& process, Desk& desk) {
   }
   const auto never = [](const Error&) { return false; };
   return ask(
-             process, [&] { return desk.run_store.make_queues(); }, never) &&
+             process, [&] { return desk.run_store.make_event_queue(); }, never) &&
          ask(
              process, [&] { return desk.run_store.add(*parsed); }, never);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kKeyFormat = "key_format";
 
-// `key_format`: to be written in place of the one that is there; empty: none.
+// `key_format` replaces the format in the text. An empty text removes it; nullopt keeps it.
 std::string canonical_of(const Json& root, std::optional<std::string_view> key_format = {}) {
   std::string text = "{";
   const auto begin_member = [&](std::string_view name) {
@@ -36,7 +36,7 @@ std::string canonical_of(const Json& root, std::optional<std::string_view> key_f
   return text + '}';
 }
 
-// A number that its field does not take is told as such: the JSON parser would have it be a string.
+// For a number out of range, the parser would advise a string. The finding of the field is better.
 Error unreadable(std::string_view json, const Error& error, std::string_view undone) {
   Findings findings;
   std::string name;

@@ -254,7 +254,7 @@ Result<core::FlowEvent> decode_event(std::string_view id, std::string_view topic
   }
   event.sequence = sequence;
   event.at = at;
-  // Who makes events makes their ids from them: another id is somebody else's entry.
+  // The id of an event follows from its body. An entry with another id is not an event of Once.
   if (core::event_id(event) != id)
     return unknown(id, "its body is that of " + core::event_id(event));
   return event;

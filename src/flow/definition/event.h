@@ -1,4 +1,4 @@
-// Events of workflow runs as log entries. Id and topic say which event it is, the body the rest:
+// Events of workflow runs as log entries. Id and topic name the event. The body has the rest:
 //
 //   kind        id                             body
 //   started     {run}.started                  {"input":…,"key":…|null,"run","version","workflow"}
@@ -13,7 +13,7 @@
 //   retried     {run}.retried.{round}          {"round","run","void":{"charge":3}}
 //   ended       {run}.ended.{round}            {"outcome","output":…|"error":"…","round","run","step"?}
 //
-// Bodies are canonical and hold no times: two who write the same event write the same bytes.
+// Bodies are canonical and contain no times. So two writers of one event write the same bytes.
 #pragma once
 
 #include <string>
@@ -24,13 +24,13 @@
 
 namespace once::encoding {
 
-// An output as JSON: one that is none is a string, or {"raw":base64} when it is no UTF-8.
+// An output as JSON. Text that is not JSON becomes a string. Other bytes become {"raw":base64}.
 std::string output_json(const Body& output);
 
-// The body of the entry; its id is event_id(), its topic event_topic().
+// The body of the entry. Its id is event_id() and its topic is event_topic().
 Body event_body(const core::FlowEvent& event);
 
-// Code::invalid_input: it is no event of a run, or one that this version does not know.
+// Code::invalid_input: the entry is not an event of a run, or this version does not know the event.
 Result<core::FlowEvent> decode_event(std::string_view id, std::string_view topic, const Body& body,
                                      core::Sequence sequence, Time at);
 

@@ -1,4 +1,5 @@
-// What is wrong with a definition, in words for a person: all of it is kept, to be mended in one go.
+// The faults of a definition, in words for a person. A definition is checked to its end, so that
+// all faults can be corrected at once.
 #pragma once
 
 #include <span>
@@ -23,11 +24,11 @@ std::string joined(const Texts& texts, std::string_view between) {
   return out;
 }
 
-// "; did you mean 'charge'?", or nothing.
+// "; did you mean 'charge'?", or an empty text.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates,
                          char quote);
 
-// Everything that is wrong, each with where it is.
+// All faults, each with its place.
 class Findings {
  public:
   void add(const std::string& where, const std::string& what);

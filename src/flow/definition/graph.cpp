@@ -11,7 +11,7 @@ namespace {
 
 using core::FlowStep;
 
-// Names become places.
+// Resolves the names of steps to indexes.
 class FlowGraph {
  public:
   FlowGraph(std::vector<NamedStep>& steps, Findings& findings)
@@ -48,7 +48,7 @@ class FlowGraph {
     return out;
   }
 
-  // Of a definition without a finding.
+  // Call it only for a definition without a finding.
   std::vector<std::string> hints(const ReadDefinition& read) const {
     std::vector<std::string> all;
     for (const std::size_t index : order_)
@@ -136,7 +136,7 @@ class FlowGraph {
     }
   }
 
-  // What a step waits for.
+  // The steps that this step waits for.
   std::vector<std::size_t> before(std::size_t index) const {
     std::vector<std::size_t> all = step(index).depends_on;
     all.insert(all.end(), step(index).handles.begin(), step(index).handles.end());
@@ -162,7 +162,7 @@ class FlowGraph {
     }
   }
 
-  // The shortest way from a step back to itself; empty: there is none.
+  // The shortest way from a step back to itself. Empty if there is none.
   std::vector<std::size_t> cycle_through(std::size_t start) const {
     constexpr std::size_t kUnseen = core::kMostFlowSteps;
     std::vector<std::size_t> came_from(steps_.size(), kUnseen);
@@ -258,7 +258,8 @@ class FlowGraph {
            (handled.empty() ? "" : " of " + name(handled[0]));
   }
 
-  // It depends on one that only runs after a failure, and says nothing of that case.
+  // Whether the step depends on a handler of failures and has no condition for a run without a
+  // failure.
   bool runs_without_failure(std::size_t index, std::size_t needed) const {
     const auto& handled = step(needed).handles;
     if (handled.empty()) return false;
@@ -275,7 +276,7 @@ class FlowGraph {
     });
   }
 
-  // The output of a failed step is missing, that of any other is at least null.
+  // The output of a failed step is missing. The output of any other step is at least null.
   std::string when_skipped(std::size_t index, std::size_t needed) const {
     const auto& handled = step(needed).handles;
     const bool one = handled.size() == 1;
@@ -291,7 +292,7 @@ class FlowGraph {
     return step(index).on_failure && why_never_fails(step(index)).empty();
   }
 
-  // For each step one whose failure, though handled, leaves it unreached.
+  // For each step: a step whose failure leaves it unreached, even if the failure is handled.
   std::vector<std::optional<std::size_t>> who_keeps_from_running() const {
     std::vector<std::optional<std::size_t>> who(steps_.size());
     for (const std::size_t index : order_)
@@ -300,8 +301,8 @@ class FlowGraph {
     return who;
   }
 
-  // When a run that is completed has no value there; empty: as far as the steps go, never. What was
-  // skipped or not reached is null.
+  // In which case a completed run has no value at the path. Empty if the steps show no such case.
+  // The output of a step that was skipped or not reached is null.
   std::string when_missing(const UsedPath& used,
                            const std::vector<std::optional<std::size_t>>& kept_from) const {
     const auto handled = [&](std::size_t index) {
@@ -331,7 +332,7 @@ class FlowGraph {
   std::map<std::string, std::size_t> places_;
   std::vector<std::string_view> ids_;
   std::vector<std::size_t> order_;
-  std::vector<Marks> ancestors_;  // empty: there is a cycle
+  std::vector<Marks> ancestors_;  // empty if there is a cycle
 };
 
 }  // namespace

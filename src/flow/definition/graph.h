@@ -1,4 +1,4 @@
-// The steps of a definition together: what one says of another, and what could never run.
+// Checks the steps of a definition together: references, cycles, and steps that can never run.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 namespace once::encoding {
 
 struct CheckedSteps {
-  // In an order in which each comes after what it depends on, and else as they were written.
+  // Each step comes after the steps that it depends on. Otherwise the order is that of the text.
   std::vector<core::FlowStep> ordered{};
-  std::vector<std::string> hints{};  // what is allowed, and perhaps not meant
+  std::vector<std::string> hints{};  // warnings about what is allowed but may be a mistake
 };
-// After a finding: nothing.
+// The result is empty if there is a finding.
 CheckedSteps check_steps(ReadDefinition& read, Findings& findings);
 
 }  // namespace once::encoding

@@ -12,13 +12,13 @@
 namespace once::encoding {
 namespace {
 
-// What paths look into. Each value is read once.
+// The values that paths read. Each value is parsed once.
 class Scope {
  public:
   using Unreached = core::Judge::Unreached;
   explicit Scope(const core::RunState& state) : state_(state) {}
 
-  // Null: nothing is there.
+  // Null if there is no value.
   const Json* find(std::string_view path, const Unreached& unreached) {
     const auto where = flow_path(path);
     if (!where) return nullptr;
@@ -45,7 +45,7 @@ class Scope {
     return std::nullopt;
   }
 
-  // Who asks comes after the step: when that has no outcome, it was skipped or not reached.
+  // The reader runs after the step. So a step without an outcome was skipped or not reached.
   std::optional<std::string> output_of(const std::string& step, const Unreached& unreached) const {
     const auto counted = core::counted_fact(state_, step);
     if (counted.fact == nullptr && unreached(step)) return std::nullopt;
@@ -101,7 +101,7 @@ Result<std::string> render(std::string_view mapping, const core::RunState& state
     text.json(name, *value);
   }
   std::string object = std::move(text).take();
-  // Around a value as deep as any it would be too deep.
+  // The object nests its values one level deeper, which may exceed the depth limit of JSON.
   std::string checked;
   if (const auto done = canonicalise(object, checked); !done) return done.error();
   return object;

@@ -1,4 +1,4 @@
-// What a definition says, with everything that was left out written down.
+// The meaning of a definition as JSON, with all defaults filled in.
 #include <algorithm>
 #include <map>
 
@@ -15,7 +15,7 @@ using core::FlowStep;
 void put(std::string_view name, Duration value, ObjectText& text) {
   text.string(name, duration_text(value));
 }
-// An empty one means that there is none.
+// Writes nothing if the value is empty.
 void put(std::string_view name, const std::string& value, ObjectText& text) {
   if (!value.empty()) text.string(name, value);
 }
@@ -42,7 +42,7 @@ std::string meaning_of(const RateLimit& rate) {
   return std::move(text).take();
 }
 
-// In whatever order they were named.
+// The names of the steps, sorted. So the order in the definition does not matter.
 std::string names_of(const FlowDefinition& definition, const std::vector<std::size_t>& steps) {
   std::vector<std::string> names;
   for (const std::size_t step : steps) names.push_back(definition.steps[step].id);

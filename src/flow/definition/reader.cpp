@@ -27,12 +27,12 @@ constexpr std::string_view kMemberFields[] = {"value", "path", "default"};
 constexpr std::string_view kConditionFields[] = {"path", "equals", "not_equals", "exists"};
 constexpr std::string_view kRoots[] = {"input", "steps", "errors", "run"};
 
-// They would make the ids of a run's own events.
+// These names of steps are reserved, because the ids of a run's own events use them.
 constexpr std::string_view kTaken[] = {"started", "ended", "retried", "signal", "timer", "admit"};
 
 struct KindRule {
   FlowStep::Kind kind;
-  std::string_view field;  // that makes a step one of these
+  std::string_view field;  // the field that selects the kind
   std::vector<std::string_view> not_with;
 };
 const std::vector<KindRule> kStepKinds{
@@ -43,7 +43,7 @@ const std::vector<KindRule> kStepKinds{
 
 constexpr Duration kYear = std::chrono::hours{24 * 365};
 
-// The members of one object. What is not as it should be is a finding, and left out.
+// The members of one object. A faulty member becomes a finding and is left out.
 class ObjectFields {
  public:
   ObjectFields(const Json& object, FlowPart part, std::string where, std::string path,
@@ -68,7 +68,7 @@ class ObjectFields {
     return path;
   }
 
-  // Null: not there, or not of that kind.
+  // Null if the member is missing or has another kind.
   const Json* of_kind(std::string_view name, Json::Kind kind, std::string_view what) {
     const Json* const value = find(name);
     if (value == nullptr || value->kind() == kind) return value;
@@ -204,7 +204,7 @@ class DefinitionReader {
                      "must be fixed, linear or exponential" + did_you_mean(*word, kWords, '"'));
     }
     if (const auto wait = fields.duration("wait", Duration{0}, kYear)) retry.wait = *wait;
-    // The usual cap is none of a longer wait's.
+    // The default cap does not apply to a longer wait.
     retry.cap = std::max(retry.cap, retry.wait);
     if (const auto cap = fields.duration("cap", Duration{0}, kYear)) retry.cap = *cap;
     if (retry.cap < retry.wait)
@@ -245,7 +245,7 @@ class DefinitionReader {
                    (known ? "" : did_you_mean(root, kRoots, '\'')));
   }
 
-  // The canonical text, and the paths in it.
+  // Returns the canonical text. Adds the paths in it to `used`.
   std::string read_mapping(ObjectFields& fields, std::string_view name,
                            std::vector<UsedPath>& used) {
     const Json* const mapping = fields.find(name);

@@ -22,16 +22,16 @@ inline constexpr FlowPart kFlowParts[] = {FlowPart::workflow, FlowPart::step,
 std::string_view to_string(FlowPart part);
 std::span<const std::string_view> fields_of(FlowPart part);
 
-// A path in a mapping or condition of a step, to be looked at when all steps are known.
+// A path in a mapping or condition of a step. It is checked when all steps are known.
 struct UsedPath {
   std::string field;
   std::string text;
-  FlowPath path;    // its `rest` is not kept
-  bool deep;        // it has one: it looks into the value
-  bool no_default;  // something must be there
+  FlowPath path;    // without its `rest`
+  bool deep;        // the path had a `rest`: it reads a part of the value
+  bool no_default;  // a value must exist
 };
 
-// A step with the names that people wrote, before they become places.
+// A step with references by name. graph.h resolves them to indexes.
 struct NamedStep {
   core::FlowStep step;
   std::string where;
@@ -41,12 +41,12 @@ struct NamedStep {
 };
 
 struct ReadDefinition {
-  core::FlowDefinition definition{};  // but for its steps
+  core::FlowDefinition definition{};  // without its steps
   std::optional<KeyFormat> key_format{};
-  std::vector<NamedStep> steps{};  // as they were written
+  std::vector<NamedStep> steps{};  // in the order of the text
   std::vector<UsedPath> output_paths{};
 };
-// What is not as it should be is a finding, and left out.
+// A faulty field becomes a finding and is left out.
 ReadDefinition read_definition(const Json& object, Findings& findings);
 
 }  // namespace once::encoding

@@ -8,8 +8,8 @@
 //             "void":{step:n}?}
 //   try   := [n,sequence,time]
 //
-// JSON in it is text in a string, so that it may be as deep as any and is not read when nobody looks.
-// Times are milliseconds since 1970, "x" is a value that is kept elsewhere.
+// JSON values are text in a string. So they may have any depth and are parsed only when they are
+// needed. Times are milliseconds since 1970. "x" marks a large output, which is a value of its own.
 #include "flow/definition/state.h"
 
 #include "json/object_reader.h"

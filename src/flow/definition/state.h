@@ -1,4 +1,4 @@
-// The facts of a run as the JSON that its record holds. The grammar stands at the top of the .cpp.
+// The facts of a run as the JSON of its value. The grammar is at the top of state.cpp.
 #pragma once
 
 #include <string>
@@ -9,8 +9,7 @@
 namespace once::encoding {
 
 std::string encode_state(const core::RunState& state);
-// Members that it does not know are ignored. Code::store_unusable: written by a newer version, or
-// damaged.
+// Ignores unknown members. Code::store_unusable: a newer version wrote the state, or it is damaged.
 Result<core::RunState> decode_state(std::string_view json);
 
 }  // namespace once::encoding

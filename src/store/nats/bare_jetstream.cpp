@@ -122,19 +122,19 @@ class BareJetStream final : public BareStoreBaseline {
   Result<std::vector<Message>> fetch(std::size_t count) {
     const auto bell = std::make_shared<Bell>();
     const auto deadline = steady_clock::now() + client_.patience();
-    const auto slot = mux_->pulls().pull(
+    const auto pending = mux_->pulls().pull(
         {.subject = "$JS.API.CONSUMER.MSG.NEXT." + log_.stream + "." + kConsumer,
          .data = "{\"batch\":" + std::to_string(count) +
                  ",\"expires\":" + std::to_string(client_.patience().count()) + "000000}"},
         count, bell);
     std::vector<Message> messages;
-    bool ended = !slot;
+    bool ended = !pending;
     while (!ended && steady_clock::now() < deadline) {
       const std::uint64_t seen = bell->rings();
-      ended = mux_->pulls().take(*slot, messages);
+      ended = mux_->pulls().take(*pending, messages);
       if (!ended) bell->wait_until(seen, deadline, {});
     }
-    if (slot) mux_->pulls().attend(*slot, nullptr);
+    if (pending) mux_->pulls().attend(*pending, nullptr);
     if (messages.size() < count)
       return Error{.code = Code::store_unavailable,
                    .message = "the NATS server delivered " + std::to_string(messages.size()) +

@@ -8,7 +8,7 @@
 //   ONCE_<zone>_OLD          once-old.<zone>.<range>.<sequence>         which id that is; a range is
 //                                                                       1,024 sequences
 //   ONCE_<zone>_WAKE         once-wake.<zone>.<queue>.<generation>.<sequence>   look at it again; one
-//                                                                       slot per entry, gone when acked
+//                                                                       message per entry, gone when acked
 //   ONCE_<zone>_COPY         once-copy.<zone>.<queue>.<generation>.<sequence>.<part>   a dead or held
 //                                                                       message of a stream of others';
 //                                                                       only where a queue is on one

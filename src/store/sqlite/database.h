@@ -1,6 +1,6 @@
 // The transactions of one process on one database file. There is one connection that writes, under
-// the write lock, and a few that read. Everything else in this folder goes through write() and
-// read().
+// the write lock, and a few that read. Everything else in this folder goes through write(),
+// write_shared() and read().
 //
 //   write: lock, BEGIN IMMEDIATE, read the zone's row, run the body, write the rows of changed
 //          queues, COMMIT (synced), a checkpoint if the write-ahead log has grown, unlock, wake

@@ -275,7 +275,7 @@ class HandOver {
     const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
     for (const auto& row : {rows.task, rows.own})
       if (row && row->due) set_due(transaction_, *row, pushed_);
-    if (!rows.watched() || pending_due(transaction_, queue_, sequence))
+    if (!rows.with_due() || pending_due(transaction_, queue_, sequence))
       set_pending(transaction_, queue_, sequence, pushed_);
   }
 
@@ -344,12 +344,12 @@ class HandOver {
   // Makes the entry due only after a lease, so that no other worker gets it. Returns that time.
   StoreTime keep_from_others(Sequence sequence, const EntryRows& rows, bool ordered) {
     StoreTime until = pushed_;
-    const LedgerRow* watched = rows.watched();
-    if (watched) {
-      until = no_later_than_lease(transaction_, *watched, pushed_);
-      set_due(transaction_, *watched, until);
+    const LedgerRow* with_due = rows.with_due();
+    if (with_due) {
+      until = no_later_than_lease(transaction_, *with_due, pushed_);
+      set_due(transaction_, *with_due, until);
     }
-    if (watched && !ordered)
+    if (with_due && !ordered)
       drop_pending(transaction_, queue_, sequence);
     else
       set_pending(transaction_, queue_, sequence, until);
@@ -381,17 +381,17 @@ void wake_one(WriteTransaction& transaction, const KnownQueue& queue, const Wake
   }
   const StoreTime now = transaction.now();
   const EntryRows rows = read_rows(transaction.db(), queue, item.sequence);
-  const LedgerRow* standing = rows.standing();
+  const LedgerRow* counting = rows.counting();
   // A wake does not start a task before its not-before.
-  const StoreTime due = standing ? now : std::max(now, not_before.value_or(now));
-  if (standing && !core::settled(standing->state)) set_due(transaction, *standing, now);
+  const StoreTime due = counting ? now : std::max(now, not_before.value_or(now));
+  if (counting && !core::settled(counting->state)) set_due(transaction, *counting, now);
   if (item.order)
     keep_order(transaction, queue, item.sequence, *item.order, due);
   else if (due > now)
     schedule(transaction, queue, item.sequence, due);
   else if (fresh && !not_before)
     return;  // it is handed over anyway
-  else if (!standing || core::settled(standing->state))
+  else if (!counting || core::settled(counting->state))
     set_pending(transaction, queue, item.sequence, now);
 }
 
@@ -534,15 +534,15 @@ Result<void> SqliteStore::settle(std::span<const Settlement> items) {
       const KnownQueue* queue = transaction.queues().find(item.queue);
       if (!queue) continue;
       const EntryRows rows = read_rows(transaction.db(), *queue, item.sequence);
-      const LedgerRow* watched = rows.watched();
-      const auto due = watched ? watched->due : pending_due(transaction, *queue, item.sequence);
+      const LedgerRow* with_due = rows.with_due();
+      const auto due = with_due ? with_due->due : pending_due(transaction, *queue, item.sequence);
       // The entry was handed over again since. The worker that has it now will answer.
       if (!due || handle_of(*due) != item.handle) continue;
       const StoreTime now = transaction.now();
-      if (watched) {
+      if (with_due) {
         std::optional<StoreTime> again;
-        if (item.again) again = no_later_than_lease(transaction, *watched, now + *item.again);
-        set_due(transaction, *watched, again);
+        if (item.again) again = no_later_than_lease(transaction, *with_due, now + *item.again);
+        set_due(transaction, *with_due, again);
         if (again)
           carry_again(transaction, *queue, item.sequence, item.handle, *again);
         else

@@ -302,7 +302,7 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
   if (columns.due) transaction.due_at(*columns.due);
   // If the entry has an own record, that one counts, and the record of its key does not.
   if (spot.at.kind == Address::Kind::entry || (spot.at.kind == Address::Kind::task && !rows.own))
-    count(transaction, queue, rows.standing(), record.state);
+    count(transaction, queue, rows.counting(), record.state);
   return {.place = place,
           .due = columns.due,
           .stored = {.record = std::move(record),

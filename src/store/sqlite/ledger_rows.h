@@ -50,9 +50,10 @@ struct EntryRows {
   std::optional<LedgerRow> task{};
   std::optional<LedgerRow> own{};
 
-  const LedgerRow* standing() const { return own ? &*own : task ? &*task : nullptr; }
+  // The row of the record that counts; null if there is none.
+  const LedgerRow* counting() const { return own ? &*own : task ? &*task : nullptr; }
   // The row whose `due` the feed uses; null if there is none.
-  const LedgerRow* watched() const {
+  const LedgerRow* with_due() const {
     if (own && own->due) return &*own;
     return task && task->due ? &*task : nullptr;
   }

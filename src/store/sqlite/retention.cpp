@@ -59,14 +59,14 @@ void leave_queue(WriteTransaction& transaction, PastBook& past, const KnownQueue
                  const Aged& entry) {
   Connection& db = transaction.db();
   const EntryRows rows = read_rows(db, queue, entry.sequence);
-  if (!rows.standing()) return;
-  const State state = rows.standing()->state;
+  if (!rows.counting()) return;
+  const State state = rows.counting()->state;
   QueueDelta& delta = transaction.delta(queue);
   delta.changed = true;
   --delta.matched;
   --delta.states[static_cast<std::size_t>(state)];
   Row row{.entry = read_entry(db, entry.sequence)};
-  show_record(db, *rows.standing(), transaction.holders(), row, Values::leave);
+  show_record(db, *rows.counting(), transaction.holders(), row, Values::leave);
   past.take_records(queue, row, transaction.now());
 }
 

@@ -168,16 +168,16 @@ class PageReader {
       stage = static_cast<core::Stage>(query.integer(kEntryColumns));
     }
     const EntryRows rows = read_rows(db, queue, sequence);
-    const LedgerRow* standing = rows.standing();
+    const LedgerRow* counting = rows.counting();
     // Settled and forgotten, or settled before this queue came: it waits for nothing.
-    if (!standing && stage != core::Stage::whole) return std::nullopt;
+    if (!counting && stage != core::Stage::whole) return std::nullopt;
     row.own = rows.own.has_value();
     row.order = waiting_order(db, queue, sequence);
     // By the row's own word before its record is read: most are read for nothing else.
-    if (standing) row.stored = Stored{.record = {.state = standing->state}};
+    if (counting) row.stored = Stored{.record = {.state = counting->state}};
     if (filter_.state && *filter_.state != state_of(row, transaction.now())) return std::nullopt;
-    if (standing) show_record(db, *standing, transaction.holders(), row, values());
-    const Time since = standing ? row.stored->record.since : row.entry.published_at;
+    if (counting) show_record(db, *counting, transaction.holders(), row, values());
+    const Time since = counting ? row.stored->record.since : row.entry.published_at;
     if (filter_.since && since < *filter_.since) return std::nullopt;
     if (queue.by_id())
       row.key = row.entry.id;

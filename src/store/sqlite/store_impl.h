@@ -7,8 +7,8 @@
 //   membership.cpp  join                               doctor.cpp     examine
 //   key_values.h    key_values
 //
-// Each call is one transaction of a Database (database.h). ledger_rows.h and log_rows.h read and
-// write the rows.
+// Each call runs in transactions of a Database (database.h). Calls of several threads may share one
+// (group_commit.h). ledger_rows.h and log_rows.h read and write the rows.
 #pragma once
 
 #include <chrono>

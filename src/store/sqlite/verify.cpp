@@ -256,7 +256,7 @@ class Verification {
     for (const auto& [qid, row] : queues_) {
       if (!row.queue->has(query.bytes(2), sequence.value)) continue;
       if (row.cursor >= query.integer(0)) continue;  // the feed's own look finds those
-      if (read_rows(db_, *row.queue, sequence).standing()) continue;
+      if (read_rows(db_, *row.queue, sequence).counting()) continue;
       Query pending = db_.query("SELECT 1 FROM pending WHERE qid = ?1 AND sequence = ?2");
       if (!pending.bind(qid, sequence).step())
         find_in(qid, sequence, id, number(sequence) + " has a not-before, and is not scheduled",
@@ -266,7 +266,7 @@ class Verification {
 
   bool has_records(Sequence sequence) {
     return std::any_of(queues_.begin(), queues_.end(), [&](const auto& each) {
-      return read_rows(db_, *each.second.queue, sequence).standing() != nullptr;
+      return read_rows(db_, *each.second.queue, sequence).counting() != nullptr;
     });
   }
 

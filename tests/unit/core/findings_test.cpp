@@ -24,7 +24,7 @@ TEST(Findings, AreWordedWithTheirFacts) {
   EXPECT_EQ(found.severity, Severity::note);
   EXPECT_EQ(found.about, "queue mail");
   EXPECT_EQ(found.what, "it is paused, and 2 tasks waiting, the oldest for 3 min");
-  EXPECT_EQ(found.harm, "nothing is lost; nothing is run either");
+  EXPECT_EQ(found.harm, "nothing is lost, but no task runs");
   EXPECT_EQ(found.fix, "resume the queue");
   EXPECT_EQ(found.facts["queue"], "mail");
   EXPECT_EQ(found.facts["case"], "");

@@ -28,7 +28,7 @@ class OvertakenStore : public once::testing::FaultyStore {
 class ActionExecutorTest : public ::testing::Test {
  protected:
   ActionExecutorTest() {
-    run_store_.make_queues().value();
+    run_store_.make_event_queue().value();
     store_->add_queue(queue_).value();
     state_.run = "order-1";
     state_.workflow = "order";

@@ -56,7 +56,7 @@ RunState run_of(const std::string& run, std::vector<std::optional<RunOutcome>> r
 
 class RunStoreTest : public ::testing::Test {
  protected:
-  RunStoreTest() { run_store_.make_queues().value(); }
+  RunStoreTest() { run_store_.make_event_queue().value(); }
 
   std::shared_ptr<once::testing::VirtualClock> clock_ =
       std::make_shared<once::testing::VirtualClock>();
@@ -94,7 +94,7 @@ TEST_F(RunStoreTest, TheQueueOfEventsIsMadeOnceAndMayBeSet) {
   Queue paused = flow;
   paused.paused = true;
   ASSERT_TRUE(store_.set_queue(paused, flow).value());
-  EXPECT_TRUE(run_store_.make_queues());
+  EXPECT_TRUE(run_store_.make_event_queue());
   EXPECT_EQ(store_.queues()->front(), paused);
 }
 
@@ -102,7 +102,7 @@ TEST_F(RunStoreTest, AQueueOfAnothersUnderItsNameIsNotTaken) {
   FaultyStore other(store::open_memory(clock_));
   ASSERT_TRUE(other.add_queue({.name = "once-flow", .topic = "runs.>"})->added);
   RunStore run_store(other, *scheduler_);
-  const auto made = run_store.make_queues();
+  const auto made = run_store.make_event_queue();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Code::queue_mismatch);
   EXPECT_THAT(made.error().message, HasSubstr("'once-flow'"));

@@ -23,7 +23,7 @@ core::RunState run_called(const std::string& run) {
 class StartLimitsTest : public ::testing::Test {
  protected:
   StartLimitsTest() {
-    run_store_.make_queues().value();
+    run_store_.make_event_queue().value();
     step_.id = "charge";
     step_.rate = RateLimit{.limit = 10, .per = 1min};
     definition_.name = "payment";

@@ -25,7 +25,7 @@ class StuckRuns : public ::testing::Test {
  protected:
   StuckRuns() {
     engine::RunStore run_store(*impl_->store, *impl_->scheduler);
-    run_store.make_queues().value();
+    run_store.make_event_queue().value();
     for (const char* definition : {kPayment, kReview})
       run_store.add(encoding::parse_definition(definition).value()).value();
     zone_.queues().add({.name = "pay", .topic = "pay.>"}).value();

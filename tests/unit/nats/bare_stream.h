@@ -73,15 +73,15 @@ class Bare {
   std::optional<Pulled> pull(const std::string& stream, const std::string& consumer,
                              Duration wait) const {
     const auto bell = std::make_shared<Bell>();
-    const auto slot = mux_->pulls().pull(
+    const auto pending = mux_->pulls().pull(
         {.subject = "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
          .data = "{\"batch\":1,\"expires\":" + std::to_string(wait.count()) + "000000}"},
         1, bell);
     const auto deadline = std::chrono::steady_clock::now() + wait + 10s;
     std::vector<Message> messages;
-    while (slot && std::chrono::steady_clock::now() < deadline) {
+    while (pending && std::chrono::steady_clock::now() < deadline) {
       const std::uint64_t seen = bell->rings();
-      if (mux_->pulls().take(*slot, messages)) break;
+      if (mux_->pulls().take(*pending, messages)) break;
       bell->wait_until(seen, deadline, {});
     }
     if (messages.empty()) return std::nullopt;

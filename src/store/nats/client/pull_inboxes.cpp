@@ -17,20 +17,20 @@ void PullInboxes::close() {
   ending.swap(inboxes_);
 }
 
-std::pair<PullInboxes::Inbox*, std::shared_ptr<Slot>> PullInboxes::free_inbox() {
+std::pair<PullInboxes::Inbox*, std::shared_ptr<PendingPull>> PullInboxes::free_inbox() {
   Inbox* inbox = nullptr;
-  const auto slot = std::make_shared<Slot>();
+  const auto pending = std::make_shared<PendingPull>();
   {
     const std::lock_guard lock(mutex_);
     const auto free = std::find_if(inboxes_.begin(), inboxes_.end(),
-                                   [](const Inbox& each) { return !each.slot; });
+                                   [](const Inbox& each) { return !each.pending; });
     if (free != inboxes_.end() && free->subscription) {
-      free->slot = slot;
-      return {&*free, slot};
+      free->pending = pending;
+      return {&*free, pending};
     }
     inbox = &inboxes_.emplace_back();
     inbox->subject = root_ + std::to_string(++last_number_);
-    inbox->slot = slot;
+    inbox->pending = pending;
   }
   auto subscribed = connection_->subscribe(inbox->subject + ".*", [this, inbox](Message message) {
     connection_->await_read();
@@ -44,28 +44,28 @@ std::pair<PullInboxes::Inbox*, std::shared_ptr<Slot>> PullInboxes::free_inbox() 
   const std::lock_guard lock(mutex_);
   if (subscribed) {
     inbox->subscription = std::move(*subscribed);
-    return {inbox, slot};
+    return {inbox, pending};
   }
   inboxes_.remove_if([&](const Inbox& each) { return &each == inbox; });
   return {};
 }
 
-std::shared_ptr<Slot> PullInboxes::pull(const Outgoing& question, std::size_t wanted,
-                                        std::shared_ptr<Bell> bell) {
-  const auto [inbox, slot] = free_inbox();
+std::shared_ptr<PendingPull> PullInboxes::pull(const Outgoing& question, std::size_t wanted,
+                                               std::shared_ptr<Bell> bell) {
+  const auto [inbox, pending] = free_inbox();
   if (!inbox) return nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (slot->ended) return nullptr;  // the connection broke meanwhile
-    slot->sent_at = std::chrono::steady_clock::now();
-    slot->subject = question.subject;
-    slot->wanted = wanted;
-    slot->bell = std::move(bell);
-    slot->number = ++last_number_;
+    if (pending->ended) return nullptr;  // the connection broke meanwhile
+    pending->sent_at = std::chrono::steady_clock::now();
+    pending->subject = question.subject;
+    pending->wanted = wanted;
+    pending->bell = std::move(bell);
+    pending->number = ++last_number_;
   }
-  if (send_(question, inbox->subject + "." + std::to_string(slot->number))) return slot;
+  if (send_(question, inbox->subject + "." + std::to_string(pending->number))) return pending;
   const std::lock_guard lock(mutex_);
-  if (inbox->slot == slot) inbox->slot.reset();
+  if (inbox->pending == pending) inbox->pending.reset();
   return nullptr;
 }
 
@@ -73,78 +73,78 @@ std::shared_ptr<Slot> PullInboxes::pull(const Outgoing& question, std::size_t wa
 PullInboxes::Rung PullInboxes::receive(Inbox& inbox, Message message) {
   const std::lock_guard lock(mutex_);
   const int status = message.status();
-  const std::shared_ptr<Slot> slot = inbox.slot;
+  const std::shared_ptr<PendingPull> pending = inbox.pending;
   if (status != 0) {
-    if (!slot || !message.subject().ends_with("." + std::to_string(slot->number))) return {};
-    inbox.slot.reset();
-    slot->status = status;
-    slot->ended = true;
-    return {.bell = slot->bell};
+    if (!pending || !message.subject().ends_with("." + std::to_string(pending->number))) return {};
+    inbox.pending.reset();
+    pending->status = status;
+    pending->ended = true;
+    return {.bell = pending->bell};
   }
   Rung rung;
-  if (!slot || !slot->bell)
+  if (!pending || !pending->bell)
     rung.give_back = message.reply();
   else
-    slot->messages.push_back(std::move(message));
-  if (slot && --slot->wanted == 0) {
-    slot->ended = true;
-    rung.bell = slot->bell;
-    inbox.slot.reset();
+    pending->messages.push_back(std::move(message));
+  if (pending && --pending->wanted == 0) {
+    pending->ended = true;
+    rung.bell = pending->bell;
+    inbox.pending.reset();
   }
   return rung;
 }
 
-std::vector<std::shared_ptr<Bell>> PullInboxes::end(const std::function<bool(Slot&)>& ends) {
+std::vector<std::shared_ptr<Bell>> PullInboxes::end(const std::function<bool(PendingPull&)>& ends) {
   std::vector<std::shared_ptr<Bell>> bells;
   const std::lock_guard lock(mutex_);
   for (Inbox& inbox : inboxes_) {
-    if (!inbox.slot || !ends(*inbox.slot)) continue;
-    inbox.slot->ended = true;
-    if (inbox.slot->bell) bells.push_back(inbox.slot->bell);
-    inbox.slot.reset();
+    if (!inbox.pending || !ends(*inbox.pending)) continue;
+    inbox.pending->ended = true;
+    if (inbox.pending->bell) bells.push_back(inbox.pending->bell);
+    inbox.pending.reset();
   }
   return bells;
 }
 
 void PullInboxes::connection_lost() {
-  for (const auto& bell : end([](Slot&) { return true; })) bell->ring();
+  for (const auto& bell : end([](PendingPull&) { return true; })) bell->ring();
 }
 
 void PullInboxes::end_denied(const std::function<bool(const std::string&)>& is_about,
                              std::string_view text) {
-  const auto ends = [&](Slot& slot) {
-    if (!is_about(slot.subject)) return false;
-    slot.denied = text;
+  const auto ends = [&](PendingPull& pending) {
+    if (!is_about(pending.subject)) return false;
+    pending.denied = text;
     return true;
   };
   for (const auto& bell : end(ends)) bell->ring();
 }
 
-void PullInboxes::give_up(Slot& slot) {
-  static_cast<void>(end([&](Slot& each) { return &each == &slot; }));
+void PullInboxes::give_up(PendingPull& pending) {
+  static_cast<void>(end([&](PendingPull& each) { return &each == &pending; }));
 }
 
-void PullInboxes::attend(Slot& slot, std::shared_ptr<Bell> bell) {
+void PullInboxes::attend(PendingPull& pending, std::shared_ptr<Bell> bell) {
   const std::lock_guard lock(mutex_);
-  slot.bell = std::move(bell);
+  pending.bell = std::move(bell);
 }
 
-bool PullInboxes::take(Slot& slot, std::vector<Message>& into) {
+bool PullInboxes::take(PendingPull& pending, std::vector<Message>& into) {
   flush_();
   const std::lock_guard lock(mutex_);
-  for (Message& message : slot.messages) into.push_back(std::move(message));
-  slot.messages.clear();
-  return slot.ended;
+  for (Message& message : pending.messages) into.push_back(std::move(message));
+  pending.messages.clear();
+  return pending.ended;
 }
 
-int PullInboxes::status_of(const Slot& slot) {
+int PullInboxes::status_of(const PendingPull& pending) {
   const std::lock_guard lock(mutex_);
-  return slot.status;
+  return pending.status;
 }
 
-std::string PullInboxes::denied(const Slot& slot) {
+std::string PullInboxes::denied(const PendingPull& pending) {
   const std::lock_guard lock(mutex_);
-  return slot.denied;
+  return pending.denied;
 }
 
 }  // namespace once::store::nats

@@ -18,9 +18,8 @@
 
 namespace once::store::nats {
 
-// One pull in progress and the messages that it has brought so far. It has nothing to do with the
-// slots of max_running. PullInboxes guards it.
-struct Slot {
+// One pull in progress and the messages that it has brought so far. PullInboxes guards it.
+struct PendingPull {
   std::uint64_t number{};
   std::vector<Message> messages{};
   std::size_t wanted = 1;  // messages until it ends; a status message also ends it
@@ -48,18 +47,18 @@ class PullInboxes {
   // Sends a pull. It ends, and the bell rings, after `wanted` messages or a status message. Returns
   // null if the pull could not be sent. The pull stays in the buffer of nats.c until the next burst
   // or take().
-  std::shared_ptr<Slot> pull(const Outgoing& question, std::size_t wanted,
-                             std::shared_ptr<Bell> bell);
+  std::shared_ptr<PendingPull> pull(const Outgoing& question, std::size_t wanted,
+                                    std::shared_ptr<Bell> bell);
   // Sets the bell of the thread that waits now. With null, each message that arrives from now on is
   // given back to the server by a NAK.
-  void attend(Slot& slot, std::shared_ptr<Bell> bell);
+  void attend(PendingPull& pending, std::shared_ptr<Bell> bell);
   // Flushes, then moves the messages that have arrived to `into`. Returns true if the pull has
   // ended.
-  bool take(Slot& slot, std::vector<Message>& into);
-  int status_of(const Slot& slot);       // zero if there is no status message yet
-  std::string denied(const Slot& slot);  // empty if the pull is not forbidden
+  bool take(PendingPull& pending, std::vector<Message>& into);
+  int status_of(const PendingPull& pending);       // zero if there is no status message yet
+  std::string denied(const PendingPull& pending);  // empty if the pull is not forbidden
   // Ends a pull that the server will not answer any more. Messages that still arrive get a NAK.
-  void give_up(Slot& slot);
+  void give_up(PendingPull& pending);
 
   void connection_lost();
   // Ends the pulls to the subjects that the server forbids.
@@ -70,16 +69,16 @@ class PullInboxes {
   struct Inbox {
     std::string subject{};
     std::unique_ptr<Subscription> subscription{};
-    std::shared_ptr<Slot> slot{};  // shared with the waiting thread; null: the inbox is free
+    std::shared_ptr<PendingPull> pending{};  // shared with the waiting thread; null if it is free
   };
   // What the callback does after it has released the mutex.
   struct Rung {
     std::shared_ptr<Bell> bell{};
     std::string give_back{};
   };
-  std::pair<Inbox*, std::shared_ptr<Slot>> free_inbox();
+  std::pair<Inbox*, std::shared_ptr<PendingPull>> free_inbox();
   Rung receive(Inbox& inbox, Message message);
-  std::vector<std::shared_ptr<Bell>> end(const std::function<bool(Slot&)>& ends);
+  std::vector<std::shared_ptr<Bell>> end(const std::function<bool(PendingPull&)>& ends);
 
   const Send send_;
   const std::function<void()> flush_;

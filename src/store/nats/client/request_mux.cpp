@@ -249,8 +249,8 @@ void RequestMux::begin(Burst& burst) {
   burst.answers = std::vector<Answer>(burst.questions.size());
   burst.ended = std::vector<bool>(burst.questions.size());
   const std::lock_guard lock(mutex_);
-  burst.first = last_slot_ + 1;
-  last_slot_ += burst.questions.size();
+  burst.first = last_question_ + 1;
+  last_question_ += burst.questions.size();
   bursts_.emplace(burst.first, &burst);
 }
 

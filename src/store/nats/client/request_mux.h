@@ -141,7 +141,7 @@ class RequestMux {
   std::mutex mutex_;
   std::condition_variable changed_;         // connected_, admitted_
   std::map<std::uint64_t, Burst*> bursts_;  // by first number
-  std::uint64_t last_slot_{};
+  std::uint64_t last_question_{};
   bool connected_ = true;
   std::chrono::steady_clock::time_point lost_at_{};
   std::uint64_t connections_ = 1;  // how many there were; the number of the current one

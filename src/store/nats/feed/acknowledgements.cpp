@@ -53,21 +53,21 @@ void Acknowledgements::spend_order(const KnownQueue& queue, Sequence sequence,
   const auto delivery = ack_subject(reply);
   if (!delivery) return;
   const std::string subject = zone_.subjects.wake(queue, sequence);
-  const auto slot = zone_.client.last(zone_.subjects.wake_stream(), subject);
+  const auto wake = zone_.client.last(zone_.subjects.wake_stream(), subject);
   // If the wake cannot be read, the order is delivered again. Its nonce is in the story, so it is
   // not applied twice.
-  if (!slot) return;
+  if (!wake) return;
   const bool another =
-      *slot && (*slot)->sequence != delivery->sequence && (*slot)->header("Once-Order") != nullptr;
+      *wake && (*wake)->sequence != delivery->sequence && (*wake)->header("Once-Order") != nullptr;
   redelivery_.answered(reply);
   if (another) return;
   if (again) {
     Outgoing look = wake_message(subject, {.sequence = sequence, .after = zone_.now() + *again},
-                                 *slot ? (*slot)->sequence : 0);
+                                 *wake ? (*wake)->sequence : 0);
     zone_.clock.stamp(look.headers);
     static_cast<void>(zone_.client.publish(look));
-  } else if (*slot) {
-    static_cast<void>(zone_.client.remove(zone_.subjects.wake_stream(), (*slot)->sequence));
+  } else if (*wake) {
+    static_cast<void>(zone_.client.remove(zone_.subjects.wake_stream(), (*wake)->sequence));
     redelivery_.wake_removed(queue.consumer(), sequence);
   }
 }

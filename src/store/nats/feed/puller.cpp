@@ -46,7 +46,7 @@ Puller::Pull Puller::begin_one(const KnownQueue& queue, bool wakes, std::size_t 
             .limit = std::min({limit, kMostAtOnce, room}),
             .wakes = wakes};
   if (pull.limit > 0)
-    pull.slot = zone_.mux->pulls().pull(
+    pull.pending = zone_.mux->pulls().pull(
         {.subject = pull_subject(zone_.subjects, queue, wakes),
          .data = "{\"batch\":" + std::to_string(pull.limit) + ",\"no_wait\":true}"},
         pull.limit, pull.bell);
@@ -58,11 +58,11 @@ std::vector<Message> Puller::messages_of(const Pull& pull) {
   std::vector<Message> messages;
   while (true) {
     const std::uint64_t seen = pull.bell->rings();
-    if (zone_.mux->pulls().take(*pull.slot, messages) || steady_clock::now() >= deadline) break;
+    if (zone_.mux->pulls().take(*pull.pending, messages) || steady_clock::now() >= deadline) break;
     pull.bell->wait_until(seen, deadline, {});
   }
-  zone_.mux->pulls().attend(*pull.slot, nullptr);
-  zone_.mux->pulls().take(*pull.slot, messages);
+  zone_.mux->pulls().attend(*pull.pending, nullptr);
+  zone_.mux->pulls().take(*pull.pending, messages);
   return messages;
 }
 
@@ -75,7 +75,7 @@ Result<void> Puller::restore(const KnownQueue& queue) {
 
 Result<std::vector<PulledMessage>> Puller::end_one(const KnownQueue& queue, const Pull& pull) {
   if (pull.limit == 0) return std::vector<PulledMessage>{};
-  if (!pull.slot)
+  if (!pull.pending)
     return Error{.code = Code::store_unavailable,
                  .message = "the NATS server at " + zone_.mux->where() +
                             " cannot be reached; nothing was fetched",
@@ -87,19 +87,19 @@ Result<std::vector<PulledMessage>> Puller::end_one(const KnownQueue& queue, cons
     task_size_ = largest;
   }
   auto found = pulled(queue, messages);
-  if (const std::string denied = zone_.mux->pulls().denied(*pull.slot); !denied.empty())
+  if (const std::string denied = zone_.mux->pulls().denied(*pull.pending); !denied.empty())
     return not_permitted(denied);
-  if (zone_.mux->pulls().status_of(*pull.slot) == 503)
+  if (zone_.mux->pulls().status_of(*pull.pending) == 503)
     if (auto restored = restore(queue); !restored) return restored.error();
   return found;
 }
 
 void Puller::abandon(const Pulls& pulls) {
   std::vector<Message> messages;
-  for (const auto& slot : {pulls.wakes.slot, pulls.fresh.slot}) {
-    if (!slot) continue;
-    zone_.mux->pulls().attend(*slot, nullptr);
-    zone_.mux->pulls().take(*slot, messages);
+  for (const auto& pending : {pulls.wakes.pending, pulls.fresh.pending}) {
+    if (!pending) continue;
+    zone_.mux->pulls().attend(*pending, nullptr);
+    zone_.mux->pulls().take(*pending, messages);
   }
   for (const Message& message : messages)
     zone_.mux->tell(std::string(message.reply()), nak(Duration{0}));
@@ -163,26 +163,26 @@ bool Puller::has_wakes(const KnownQueue& queue) const {
 // While a pull is in idle_, its messages are given back to the server.
 Puller::Waiting Puller::leave_pull(std::string subject, const std::shared_ptr<Bell>& bell,
                                    std::vector<Message>& messages) {
-  PullInboxes& mux = zone_.mux->pulls();
+  PullInboxes& inboxes = zone_.mux->pulls();
   Waiting pull{.subject = std::move(subject)};
   {
     const std::lock_guard lock(mutex_);
     auto& idle = idle_[pull.subject];
     if (!idle.empty()) {
-      pull.slot = std::move(idle.back());
+      pull.pending = std::move(idle.back());
       idle.pop_back();
     }
   }
-  if (pull.slot && pull.slot->sent_at + kPullAnswered < steady_clock::now()) {
-    mux.give_up(*pull.slot);
-    pull.slot.reset();
+  if (pull.pending && pull.pending->sent_at + kPullAnswered < steady_clock::now()) {
+    inboxes.give_up(*pull.pending);
+    pull.pending.reset();
   }
-  if (pull.slot) {
-    mux.attend(*pull.slot, bell);
-    if (mux.take(*pull.slot, messages)) pull.slot.reset();
+  if (pull.pending) {
+    inboxes.attend(*pull.pending, bell);
+    if (inboxes.take(*pull.pending, messages)) pull.pending.reset();
   }
-  if (!pull.slot)
-    pull.slot = mux.pull(
+  if (!pull.pending)
+    pull.pending = inboxes.pull(
         {.subject = pull.subject,
          .data = "{\"batch\":1,\"expires\":" + std::to_string(kPullExpires.count()) + "000000}"},
         1, bell);
@@ -192,9 +192,9 @@ Puller::Waiting Puller::leave_pull(std::string subject, const std::shared_ptr<Be
 bool Puller::take(std::span<const Waiting> pulls, std::vector<Message>& messages, bool& refused) {
   bool ended = refused;
   for (const Waiting& pull : pulls)
-    if (zone_.mux->pulls().take(*pull.slot, messages)) {
+    if (zone_.mux->pulls().take(*pull.pending, messages)) {
       ended = true;
-      const int status = zone_.mux->pulls().status_of(*pull.slot);
+      const int status = zone_.mux->pulls().status_of(*pull.pending);
       refused = refused || (status != 0 && status != 408);
     }
   return ended;
@@ -213,7 +213,8 @@ bool Puller::wait_on(std::span<const Waiting> pulls, const KnownQueue& queue, co
       break;
     auto until = deadline;
     // If the node that holds the pull died, the server does not end the pull.
-    for (const Waiting& pull : pulls) until = std::min(until, pull.slot->sent_at + kPullAnswered);
+    for (const Waiting& pull : pulls)
+      until = std::min(until, pull.pending->sent_at + kPullAnswered);
     if (look_every) until = std::min(until, steady_clock::now() + *look_every);
     bell.wait_until(rings, until, request.stop);
     if (steady_clock::now() >= until && until < deadline && !look_every) break;
@@ -223,10 +224,10 @@ bool Puller::wait_on(std::span<const Waiting> pulls, const KnownQueue& queue, co
 
 void Puller::put_back(std::vector<Waiting> pulls, std::vector<Message>& messages) {
   for (Waiting& pull : pulls) {
-    zone_.mux->pulls().attend(*pull.slot, nullptr);
-    if (zone_.mux->pulls().take(*pull.slot, messages)) continue;
+    zone_.mux->pulls().attend(*pull.pending, nullptr);
+    if (zone_.mux->pulls().take(*pull.pending, messages)) continue;
     const std::lock_guard lock(mutex_);
-    idle_[pull.subject].push_back(std::move(pull.slot));
+    idle_[pull.subject].push_back(std::move(pull.pending));
   }
 }
 
@@ -238,7 +239,7 @@ Result<std::vector<PulledMessage>> Puller::wait(const KnownQueue& queue, const F
   for (const bool wakes : {true, false}) {
     if (wakes && request.again == 0) continue;
     Waiting pull = leave_pull(pull_subject(zone_.subjects, queue, wakes), bell, messages);
-    if (pull.slot) pulls.push_back(std::move(pull));
+    if (pull.pending) pulls.push_back(std::move(pull));
   }
   const bool refused = wait_on(pulls, queue, request, *bell, rings, deadline, messages);
   put_back(std::move(pulls), messages);

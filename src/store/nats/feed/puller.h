@@ -29,8 +29,8 @@ class Puller {
 
   // A pull that was sent.
   struct Pull {
-    std::shared_ptr<Bell> bell{};  // shared with PullInboxes
-    std::shared_ptr<Slot> slot{};  // shared with PullInboxes; null if it could not be sent
+    std::shared_ptr<Bell> bell{};            // shared with PullInboxes
+    std::shared_ptr<PendingPull> pending{};  // shared with PullInboxes; null if it was not sent
     std::size_t limit{};
     bool wakes = false;
   };
@@ -61,7 +61,7 @@ class Puller {
   // A pull that waits at the server.
   struct Waiting {
     std::string subject{};
-    std::shared_ptr<Slot> slot{};
+    std::shared_ptr<PendingPull> pending{};
   };
   Pull begin_one(const KnownQueue& queue, bool wakes, std::size_t limit);
   Result<std::vector<PulledMessage>> end_one(const KnownQueue& queue, const Pull& pull);
@@ -85,7 +85,8 @@ class Puller {
   Redelivery& redelivery_;
   std::atomic<std::size_t> task_size_{512 << 10};  // the largest recent task; at first a guess
   std::mutex mutex_;
-  std::map<std::string, std::vector<std::shared_ptr<Slot>>> idle_;  // by the consumer's subject
+  // By the consumer's subject.
+  std::map<std::string, std::vector<std::shared_ptr<PendingPull>>> idle_;
 };
 
 }  // namespace once::store::nats

@@ -50,11 +50,11 @@ Result<void> Wakes::wake(std::string_view name, std::span<const Wake> items) {
 Result<void> Wakes::write(const KnownQueue& queue, const Wake& item) {
   const std::string subject = zone_.subjects.wake(queue, item.sequence);
   for (int round = 0; round < kWakeRounds; ++round) {
-    const auto slot = zone_.client.last(zone_.subjects.wake_stream(), subject);
-    if (!slot) return slot.error();
-    if (*slot && (*slot)->header("Once-Order")) return {};
+    const auto current = zone_.client.last(zone_.subjects.wake_stream(), subject);
+    if (!current) return current.error();
+    if (*current && (*current)->header("Once-Order")) return {};
     Outgoing message = wake_message(subject, {.sequence = item.sequence, .order = item.order},
-                                    *slot ? (*slot)->sequence : 0);
+                                    *current ? (*current)->sequence : 0);
     zone_.clock.stamp(message.headers);
     const PublishResult written = zone_.client.publish(message);
     if (written.kind == PublishResult::Kind::stored) return {};

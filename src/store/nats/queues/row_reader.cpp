@@ -50,19 +50,19 @@ Result<RowReader::LogPage> RowReader::read_page(const KnownQueue& queue, Sequenc
   if (!places) return places.error();
   page.places = std::move(*places);
   std::vector<std::string> subjects;
-  std::vector<std::string> slots;
+  std::vector<std::string> wake_subjects;
   std::vector<std::uint64_t> retired;
   for (std::size_t i = 0; i < page.entries.size(); ++i) {
     const LogEntry& each = page.entries[i];
     if (!page.places[i].by_key.empty()) subjects.push_back(page.places[i].by_key);
     subjects.push_back(page.places[i].by_itself);
-    slots.push_back(zone_.subjects.wake(queue, each.entry.sequence));
+    wake_subjects.push_back(zone_.subjects.wake(queue, each.entry.sequence));
     if (each.stage != core::Stage::whole) retired.push_back(each.entry.sequence.value);
   }
   auto records = zone_.client.last_of_each(zone_.subjects.ledger_stream(), subjects);
   if (!records) return records.error();
   page.records = std::move(*records);
-  auto wakes = zone_.client.last_of_each(zone_.subjects.wake_stream(), slots);
+  auto wakes = zone_.client.last_of_each(zone_.subjects.wake_stream(), wake_subjects);
   if (!wakes) return wakes.error();
   page.wakes = std::move(*wakes);
   auto taken = past_.taken_of(queue, retired);
@@ -91,8 +91,8 @@ Result<std::optional<Row>> RowReader::row_of(const KnownQueue& queue, const LogP
   row.own = standings.own.has_value();
   if (standings.key || queue.definition.key.empty()) row.key = page.places[i].key;
   if (stored) row.stored = *stored;
-  if (const StreamMessage* slot = message_at(page.wakes, zone_.subjects.wake(queue, sequence))) {
-    auto note = wake_from(*slot);
+  if (const StreamMessage* wake = message_at(page.wakes, zone_.subjects.wake(queue, sequence))) {
+    auto note = wake_from(*wake);
     if (!note) return note.error();
     row.order = std::move(note->order);
   }
