@@ -26,7 +26,7 @@ using Kind = Outcome::Kind;
 class EventHandlerTest : public ::testing::Test {
  protected:
   EventHandlerTest() {
-    run_store_.make_queues().value();
+    run_store_.make_event_queue().value();
     store_.add_queue({.name = "steps", .topic = "do.*"}).value();
     run_store_
         .add(
