@@ -136,7 +136,8 @@ Result<void> ForeignStreams::add_messages(const KnownQueue& queue,
       Entry entry = foreign_entry(queue, std::move(stream_message), zone_.now());
       auto key = keys->key(entry.id, entry.topic, *entry.body, entry.headers);
       entry.body.reset();
-      tasks[entry.sequence] = {.entry = std::move(entry), .key = key ? std::move(*key) : ""};
+      const Sequence sequence = entry.sequence;
+      tasks[sequence] = {.entry = std::move(entry), .key = key ? std::move(*key) : ""};
     }
   }
   return {};

@@ -473,7 +473,7 @@ Result<bool> KeyValues::remove(const Key& key, core::Revision revision) {
   if (!message) return message.error();
   if (!*message || (*message)->subject != subject) return false;
   const bool parted = (*message)->header(kParts) != nullptr;
-  const auto removed = client_.remove(stream_, revision.value);
+  auto removed = client_.remove(stream_, revision.value);
   if (removed && *removed && parted)
     if (auto dropped = drop_parts(subject, revision.value); !dropped) return dropped.error();
   return removed;
