@@ -13,6 +13,7 @@ constexpr const char* kSettings =
     "PRAGMA secure_delete=OFF;";
 // In KiB. Without cache_spill SQLite writes to the log at the commit only, after the files were checked.
 constexpr const char* kWriterCache = "PRAGMA cache_size=-32768; PRAGMA cache_spill=OFF;";
+constexpr const char* kCommit = "COMMIT";
 constexpr const char* kReaderCache = "PRAGMA cache_size=-4096; PRAGMA query_only=ON;";
 
 void answer_one(sqlite3_context* context, int, sqlite3_value**) { sqlite3_result_int(context, 1); }
@@ -99,6 +100,17 @@ Query Connection::query(const char* sql) {
 void Connection::script(const std::string& sql) {
   const int code = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) throw StatementFailure(statement_error(db_, code, path_));
+}
+
+int Connection::commit() {
+  sqlite3_stmt*& statement = statements_[kCommit];
+  if (!statement) {
+    const int code =
+        sqlite3_prepare_v3(db_, kCommit, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+    if (code != SQLITE_OK) return code;
+  }
+  sqlite3_step(statement);
+  return sqlite3_reset(statement);
 }
 
 void Connection::sync_log_once() {

@@ -96,6 +96,8 @@ class Connection {
   Query query(const char* sql);
   // Several statements that are run once.
   void script(const std::string& sql);
+  // Ends the transaction. Returns SQLite's code, because only the caller knows what a failure means.
+  int commit();
   std::int64_t changes() const { return sqlite3_changes64(db_); }
 
   sqlite3* handle() { return db_; }

@@ -145,7 +145,7 @@ void WriteTransaction::commit() {
   if (sqlite3_total_changes64(db_->handle()) == changes_before_) return;  // nothing to keep
   zone.time.last = now_.time_since_epoch().count();
   save_zone(*db_, zone);
-  const int code = sqlite3_exec(db_->handle(), "COMMIT", nullptr, nullptr, nullptr);
+  const int code = db_->commit();
   if (code != SQLITE_OK) {
     const Error error = commit_error(db_->handle(), code, database_.path_);
     if (error.in_doubt) {
@@ -185,8 +185,7 @@ ReadTransaction::ReadTransaction(Database& database)
 
 ReadTransaction::~ReadTransaction() {
   // A connection that failed is closed. The next reader opens a new one.
-  if (sqlite3_exec(db_->handle(), "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK)
-    database_.give_back(std::move(db_));
+  if (db_->commit() == SQLITE_OK) database_.give_back(std::move(db_));
 }
 
 // --- The database ---------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 // locks.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 
@@ -10,6 +12,19 @@
 #include "store/file_descriptor.h"
 
 namespace once::store::sqlite {
+
+// What a file is, whatever its name.
+struct FileId {
+  dev_t device{};
+  ino_t inode{};
+  nlink_t names{};
+  off_t size{};
+  bool same(const FileId& other) const { return device == other.device && inode == other.inode; }
+};
+
+// nullopt if the name leads to no file, or the descriptor is not open.
+std::optional<FileId> file_named(const std::string& name);
+std::optional<FileId> file_of(int fd);
 
 // Whether `f_type` of statfs(2) is a file system on which locks, shared memory or fsync cannot be
 // relied on between machines. FUSE counts: sshfs and its like cannot be told from a local one.

@@ -154,12 +154,11 @@ Result<void> WriteLock::lock(Moment until, File file) {
     if (file == File::as_opened) return {};
 
     // Who deleted the file while we waited let others lock a new one of that name.
-    struct stat held {};
-    struct stat named {};
-    if (fstat(fd_.get(), &held) == 0 && stat(file_.c_str(), &named) == 0 &&
-        held.st_ino == named.st_ino && held.st_dev == named.st_dev)
-      return {};
+    if (!locked_) locked_ = file_of(fd_.get());
+    const auto named = file_named(file_);
+    if (locked_ && named && locked_->same(*named)) return {};
     fd_.reset();
+    locked_.reset();
   }
 }
 

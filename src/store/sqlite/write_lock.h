@@ -15,10 +15,12 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "once/task.h"
 #include "store/file_descriptor.h"
+#include "store/sqlite/file_system.h"
 
 namespace once::store::sqlite {
 
@@ -87,6 +89,7 @@ class WriteLock {
 
   // Only with the thread queue passed:
   FileDescriptor fd_;
+  std::optional<FileId> locked_{};  // the file of fd_; nullopt until the first lock
   Moment turnstile_stuck_until_{};
 };
 

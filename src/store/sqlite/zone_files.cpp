@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,18 +29,6 @@ constexpr std::chrono::milliseconds kLook{20};
 // SQLite locks bytes at 1 GiB. No file reaches these.
 constexpr off_t kFirstMark = off_t{1} << 62U;
 constexpr off_t kLastMark = std::numeric_limits<off_t>::max() - 1;
-
-// stat() also asks for the times. Since Linux 6.13 the next write must then change them, and the sync of
-// a commit takes a tenth longer. Some sandboxes forbid statx(), so stat() has the last word.
-std::optional<FileId> file_named(const std::string& name) {
-  struct statx quick {};
-  if (statx(AT_FDCWD, name.c_str(), 0, STATX_INO | STATX_NLINK | STATX_SIZE, &quick) == 0)
-    return FileId{gnu_dev_makedev(quick.stx_dev_major, quick.stx_dev_minor), quick.stx_ino,
-                  quick.stx_nlink, static_cast<off_t>(quick.stx_size)};
-  struct stat status {};
-  if (stat(name.c_str(), &status) != 0) return std::nullopt;
-  return FileId{status.st_dev, status.st_ino, status.st_nlink, status.st_size};
-}
 
 struct flock lock_on(off_t first, off_t last, short type) {
   struct flock lock {};
@@ -81,9 +68,9 @@ std::shared_ptr<LogMark> mark_on(const std::string& database) {
   if (auto mark = known.lock()) return mark;
   auto mark = std::make_shared<LogMark>();
   mark->fd = FileDescriptor(open(database.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  struct stat opened {};
-  if (!mark->fd || fstat(mark->fd.get(), &opened) != 0) return nullptr;
-  mark->database = FileId{opened.st_dev, opened.st_ino, opened.st_nlink, opened.st_size};
+  const auto opened = file_of(mark->fd.get());
+  if (!opened) return nullptr;
+  mark->database = *opened;
   known = mark;
   return mark;
 }
@@ -294,8 +281,8 @@ bool ZoneFiles::log_can_be_saved() {
   const std::lock_guard lock(mutex_);
   if (lost_.empty() || truncated_ || saved_ || pins_ == 0 || !mark_ || !used_[kLog]) return false;
   // The database must still have a name, and nobody may have written to a new log.
-  struct stat database {};
-  if (fstat(mark_->fd.get(), &database) != 0 || database.st_nlink == 0) return false;
+  const auto database = file_of(mark_->fd.get());
+  if (!database || database->names == 0) return false;
   if (other_log(used_[kLog]->inode)) return false;
   struct stat log {};
   if (stat(names_[kLog].c_str(), &log) != 0) return errno == ENOENT;

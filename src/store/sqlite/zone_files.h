@@ -10,8 +10,6 @@
 // names of one database, whatever became of the first name, and a log that was deleted.
 #pragma once
 
-#include <sys/types.h>
-
 #include <array>
 #include <memory>
 #include <mutex>
@@ -20,19 +18,11 @@
 
 #include "once/result.h"
 #include "once/task.h"
+#include "store/sqlite/file_system.h"
 
 namespace once::store::sqlite {
 
 struct LogMark;
-
-// What a file is, whatever its name.
-struct FileId {
-  dev_t device{};
-  ino_t inode{};
-  nlink_t names{};
-  off_t size{};
-  bool same(const FileId& other) const { return device == other.device && inode == other.inode; }
-};
 
 // Any thread may call. Must outlive all connections of SQLite to the database.
 class ZoneFiles {
