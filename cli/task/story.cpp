@@ -26,6 +26,9 @@ std::string next_text(const NextView& next) {
     case Kind::starts: return fmt::format("runs in {}", in_seconds(next.in));
     case Kind::waits: return "waits for a worker";
     case Kind::obeys: return fmt::format("waits for a worker, as {} asked", next.by);
+    case Kind::offered:
+      return fmt::format("offered to {}, which has not started it; the offer ends in {}", next.by,
+                         in_seconds(next.in));
     case Kind::runs:
       return fmt::format("running; its lease ends in {} unless renewed", in_seconds(next.in));
     case Kind::stops: return "was asked to stop; cancelled when it has ended";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "once/audit.h"
+#include "once/consumer.h"
 #include "once/doctor.h"
 #include "once/flows.h"
 #include "once/json.h"

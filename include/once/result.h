@@ -71,6 +71,8 @@ enum class Reason {
   key_outlives_records,  // workflow, key_ttl
   run_cannot_begin,      // run, event
   run_failed,            // run: the failed run has the key
+  claim_not_started,     // the claim is only offered
+  step_under_way,        // step: another call has begun the step in this attempt
   step_cannot_repeat,    // run, step: the failed step of the run can never run again
 };
 

@@ -150,6 +150,7 @@ struct NextView {
     starts,         // its start is scheduled; `in` says when
     waits,          // for a worker
     obeys,          // waits for a worker that does what the person `by` asked for
+    offered,        // to the worker `by`, which has not started it; the offer ends after `in`
     runs,           // its lease ends after `in` unless the worker renews it
     stops,          // its handler was asked to stop; the task is cancelled after the attempt
     lease_expired,  // the next worker takes the task over

@@ -79,6 +79,7 @@ struct Codec<T> {
 namespace detail {
 struct Access;
 struct AttemptState;
+struct PullState;
 struct WorkerState;
 struct ZoneState;
 template <class T>

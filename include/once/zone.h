@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "once/audit.h"
+#include "once/consumer.h"
 #include "once/doctor.h"
 #include "once/flows.h"
 #include "once/ledger.h"
@@ -116,6 +117,8 @@ class Zone {
   // Runs `handler` for the tasks of a queue. See worker.h.
   Result<Worker> worker(std::string_view queue, std::function<Outcome(Context&)> handler,
                         WorkerOptions options = {});
+  // Offers the tasks of a queue to a server or event loop of your own. See consumer.h.
+  Result<Consumer> consumer(std::string_view queue, ConsumerOptions options = {});
   // For a loop that gets its work from another system. The queue must have `ledger` set. See
   // ledger.h.
   Result<LedgerClient> ledger(std::string_view queue, LedgerOptions options = {});

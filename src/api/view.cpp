@@ -40,6 +40,8 @@ NextView next_of_running(const store::Stored& stored, core::StoreTime now) {
   if (stored.record.cancel_asked) return {.kind = NextView::Kind::stops};
   const Duration left = stored.stamp + stored.record.lease - now;
   if (left <= Duration{0}) return {.kind = NextView::Kind::lease_expired};
+  if (stored.record.offer)
+    return {.kind = NextView::Kind::offered, .in = left, .by = stored.record.offer->worker};
   return {.kind = NextView::Kind::runs, .in = left};
 }
 
@@ -70,32 +72,6 @@ NextView next_of(const store::Row& row, core::StoreTime now) {
   return {};
 }
 
-StepView step_view(const core::Record& record, const core::Step& step) {
-  StepView view{.step = step.name,
-                .policy = step.policy,
-                .runs = static_cast<int>(step.runs),
-                .attempt = static_cast<int>(step.attempt),
-                .started_at = step.started_at,
-                .ended_at = step.ended_at,
-                .result_cut = step.result_cut,
-                .failed = static_cast<int>(step.failed),
-                .error = step.error};
-  switch (step.state) {
-    case core::Step::State::begun:
-      view.state =
-          core::cut_off(record, step) ? StepView::State::in_doubt : StepView::State::running;
-      break;
-    case core::Step::State::done:
-      view.state = StepView::State::done;
-      view.result = step.result;
-      break;
-    case core::Step::State::again:
-      view.state = step.ended_at ? StepView::State::failed : StepView::State::again;
-      break;
-  }
-  return view;
-}
-
 QueueView queue_view(const store::Row& row, core::StoreTime now) {
   QueueView view{.queue = row.queue,
                  .key = row.key,
@@ -120,7 +96,7 @@ QueueView queue_view(const store::Row& row, core::StoreTime now) {
          .error = attempt.error,
          .log = attempt.log});
   }
-  for (const core::Step& step : record.steps) view.steps.push_back(step_view(record, step));
+  for (const core::Step& step : record.steps) view.steps.push_back(core::step_view(record, step));
   view.actions_dropped = record.actions - record.story.size();
   for (const core::OperatorAction& action : record.story)
     view.story.push_back({.kind = action.act,

@@ -8,14 +8,15 @@
 //   13 result as JSON text              14 result as bytes       15 result cut (1)
 //   16 error      17 reason             18 since, ms since 1970
 //   19 step       20 action               21 actions     22 probe (1)              23 cancel asked (1)
-//   24 reply to   25 reply due (1)      26 own policy
+//   24 reply to   25 reply due (1)      26 own policy            27 offer          28 lapsed
+//   29 started, ms of the store's time
 //
 //   attempt := field*
 //    1 number  2 worker  3 token  4 started, ms since 1970  5 ended  6 ending  7 error  8 probing
-//    9 log
+//    9 log    10 nonce (16)
 //   step    := field*
 //    1 name    2 state   3 policy 4 attempt  5 runs  6 started, ms since 1970  7 ended
-//    8 result as JSON text   9 result as bytes   10 result cut (1)
+//    8 result as JSON text   9 result as bytes   10 result cut (1)   11 failed   12 error   13 call
 //   action    := field*
 //    1 act     2 at, ms since 1970   3 by   4 why   5 step   6 nonce (16)
 //   reply to := field*
@@ -23,6 +24,8 @@
 //   own policy := field*
 //    1 attempts   2 backoff ms   3 jitter permille, left out when 200   4 timeout ms
 //    5 in doubt: its policy + 1
+//   offer   := field*
+//    1 worker   2 at, ms since 1970   3 the state before it   4 can probe (1)
 //
 //   order   := 0x01 field* checksum
 //    1 kind    2 nonce (16)   3 at, ms since 1970   4 by   5 why   6 step
@@ -44,6 +47,7 @@ namespace {
 
 using core::Attempt;
 using core::Ending;
+using core::Offer;
 using core::OperatorAction;
 using core::Order;
 using core::Record;
@@ -86,6 +90,9 @@ enum RecordField : unsigned {
   kReply = 24,
   kReplyDue = 25,
   kOwn = 26,
+  kOffer = 27,
+  kLapsed = 28,
+  kStarted = 29,
 };
 
 enum AttemptField : unsigned {
@@ -98,6 +105,7 @@ enum AttemptField : unsigned {
   kAttemptError = 7,
   kProbing = 8,
   kLog = 9,
+  kAttemptNonce = 10,
 };
 
 enum StepField : unsigned {
@@ -113,6 +121,7 @@ enum StepField : unsigned {
   kStepResultCut = 10,
   kStepFailed = 11,
   kStepError = 12,
+  kStepCall = 13,
 };
 
 enum ActionField : unsigned {
@@ -135,6 +144,13 @@ enum OwnField : unsigned {
   kOwnJitter = 3,
   kOwnTimeout = 4,
   kOwnInDoubt = 5,
+};
+
+enum OfferField : unsigned {
+  kOfferWorker = 1,
+  kOfferAt = 2,
+  kOfferBefore = 3,
+  kOfferCanProbe = 4,
 };
 
 enum OrderField : unsigned {
@@ -191,6 +207,7 @@ void put_fields(const Attempt& attempt, std::string& out) {
   put(kAttemptError, attempt.error, out);
   put(kProbing, std::uint64_t{attempt.probing}, out);
   put(kLog, attempt.log, out);
+  put(kAttemptNonce, attempt.nonce, out);
 }
 
 void put_fields(const Step& step, std::string& out) {
@@ -205,6 +222,7 @@ void put_fields(const Step& step, std::string& out) {
   put(kStepResultCut, std::uint64_t{step.result_cut}, out);
   put(kStepFailed, std::uint64_t{step.failed}, out);
   put(kStepError, step.error, out);
+  put(kStepCall, step.call, out);
 }
 
 void put_fields(const OperatorAction& action, std::string& out) {
@@ -231,6 +249,13 @@ void put_fields(const TaskPolicy& own, std::string& out) {
   if (!own.in_doubt) return;
   const auto policy = std::find(kPolicies.begin(), kPolicies.end(), *own.in_doubt);
   append_number_field(kOwnInDoubt, static_cast<std::uint64_t>(policy - kPolicies.begin()) + 1, out);
+}
+
+void put_fields(const Offer& offer, std::string& out) {
+  put(kOfferWorker, offer.worker, out);
+  put(kOfferAt, offer.at, out);
+  put(kOfferBefore, kStates, offer.before, out);
+  put(kOfferCanProbe, std::uint64_t{offer.can_probe}, out);
 }
 
 template <class Part>
@@ -268,6 +293,11 @@ class FieldTaker {
     Duration since_epoch{};
     to(since_epoch);
     target = Time{since_epoch};
+  }
+  void to(core::StoreTime& target) {
+    Duration since_start{};
+    to(since_start);
+    target = core::StoreTime{since_start};
   }
   void to(std::string& target) { target = bytes(); }
   void to(State& target) { target = kStates[number(kStates.size() - 1)]; }
@@ -334,6 +364,7 @@ bool take(const WireField& field, Attempt& attempt) {
     case kAttemptError: taker.to(attempt.error); break;
     case kProbing: taker.to(attempt.probing); break;
     case kLog: taker.to(attempt.log); break;
+    case kAttemptNonce: taker.to(attempt.nonce); break;
     default: break;  // of a newer writer
   }
   return taker.fits();
@@ -357,6 +388,7 @@ bool take(const WireField& field, Step& step) {
     case kStepResultCut: taker.to(step.result_cut); break;
     case kStepFailed: taker.to(step.failed); break;
     case kStepError: taker.to(step.error); break;
+    case kStepCall: taker.to(step.call); break;
     default: break;  // of a newer writer
   }
   return taker.fits();
@@ -419,6 +451,18 @@ bool take(const WireField& field, TaskPolicy& own) {
   return taker.fits();
 }
 
+bool take(const WireField& field, Offer& offer) {
+  FieldTaker taker(field);
+  switch (field.number) {
+    case kOfferWorker: taker.to(offer.worker); break;
+    case kOfferAt: taker.to(offer.at); break;
+    case kOfferBefore: taker.to(offer.before); break;
+    case kOfferCanProbe: taker.to(offer.can_probe); break;
+    default: break;  // of a newer writer
+  }
+  return taker.fits();
+}
+
 template <class Target>
 bool take_all(std::string_view bytes, Target& target);
 
@@ -464,17 +508,21 @@ bool take(const WireField& field, Record& record) {
     case kReply: return take_part(taker, record.reply);
     case kReplyDue: taker.to(record.reply_due); break;
     case kOwn: return take_part(taker, record.own);
+    case kOffer: return take_part(taker, record.offer);
+    case kLapsed: taker.to(record.lapsed); break;
+    case kStarted: taker.to(record.started.emplace()); break;
     default: break;  // of a newer writer
   }
   return taker.fits();
 }
 
 // The fields that a kind of thing has; a newer writer may repeat those of its own.
-constexpr std::uint64_t last_known(const Record&) { return kOwn; }
-constexpr std::uint64_t last_known(const Attempt&) { return kLog; }
-constexpr std::uint64_t last_known(const Step&) { return kStepError; }
+constexpr std::uint64_t last_known(const Record&) { return kStarted; }
+constexpr std::uint64_t last_known(const Attempt&) { return kAttemptNonce; }
+constexpr std::uint64_t last_known(const Step&) { return kStepCall; }
 constexpr std::uint64_t last_known(const OperatorAction&) { return kActionNonce; }
 constexpr std::uint64_t last_known(const ReplyTo&) { return kReplyId; }
+constexpr std::uint64_t last_known(const Offer&) { return kOfferCanProbe; }
 constexpr std::uint64_t last_known(const TaskPolicy&) { return kOwnInDoubt; }
 constexpr std::uint64_t last_known(const Order&) { return kOrderClaims; }
 
@@ -539,6 +587,7 @@ std::size_t size_of(const Record& record) {
     size += 48 + action.by.size() + action.why.size() + action.step.size();
   if (record.reply) size += 16 + record.reply->topic.size() + record.reply->id.size();
   if (record.own) size += 32 + 6 * record.own->backoff.size();
+  if (record.offer) size += 32 + record.offer->worker.size();
   return size;
 }
 
@@ -572,6 +621,10 @@ std::string encode(const Record& record) {
   if (record.reply) put_part(kReply, *record.reply, out);
   put(kReplyDue, std::uint64_t{record.reply_due}, out);
   if (record.own) put_part(kOwn, *record.own, out);
+  if (record.offer) put_part(kOffer, *record.offer, out);
+  put(kLapsed, std::uint64_t{record.lapsed}, out);
+  if (record.started)
+    append_number_field(kStarted, fold_sign(record.started->time_since_epoch().count()), out);
   append_checksum(out);
   return out;
 }

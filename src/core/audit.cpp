@@ -152,7 +152,7 @@ std::string contradiction(const Record& record) {
     completed = completed || attempt.ending == Ending::completed;
   }
   if (record.attempts.size() > record.claims) return "it has more attempts than claims";
-  if (record.state == State::running && !record.attempts.empty() &&
+  if (record.state == State::running && !record.offer && !record.attempts.empty() &&
       record.attempts.back().ending != Ending::running)
     return "it is running, though its last attempt has ended";
   // Only a held step or a person changes a completed attempt's task, and both leave an action.

@@ -26,6 +26,24 @@
 //  A completion covers the whole task. But if a step with the policy hold is cut off, the task is
 //  held. If the result is above the queue's limit, the task is dead: the result is never truncated,
 //  and the task does not run again by itself.
+//  An offer is a claim that has not started (Record::offer). The task did not begin, so the offer
+//  leaves no attempt. The record returns to the state before the offer, and `lapsed` counts it:
+//
+//            | claim                      | start   | renew   | release | cancel    | verdicts, steps
+//  ----------+----------------------------+---------+---------+---------+-----------+----------------
+//  offered   | mine: repeat; lease runs:  | mine:   | mine:   | mine:   | cancelled | mine:
+//            | held; lease over: as from  | started | renewed | the     | at once   | not_started
+//            | the state before it, or    |         |         | state   |           |
+//            | lapsed: it waits (20 in a  |         |         | before  |           |
+//            | row)                       |         |         |         |           |
+//  running   | as above                   | mine:   | as above                    | as above
+//            |                            | repeat  |         |         |           |
+//  others    | as above                   | fenced  | as above                    | as above
+//
+//  A start checks again what the claim checked: the policy may have changed since the offer, and the
+//  task may have expired. An attempt that began as an offer keeps its nonce. So a repeated verdict
+//  is already_done even if later attempts followed.
+//
 //  A claim for another sequence than the record's is duplicate_key or conflicting_key, in every
 //  state. SetAside writes only if there is no record. If its own record exists, it is already_done.
 //  A task whose record was lost is set aside as in_doubt. It may have run, so only a person's order
@@ -70,7 +88,7 @@
 //  step      | begin                                            | end           | fail    | hold
 //  ----------+--------------------------------------------------+---------------+---------+---------
 //  none      | begun                                            | refused       | repeat  | refused
-//  begun now | repeat                                           | done          | again   | in_doubt
+//  begun now | repeat; another call: step_under_way             | done          | again   | in_doubt
 //  cut off   | retry, or its probe said no: begun               | done (by its  | again   | in_doubt
 //            | probe: step_in_doubt; hold: the task is in_doubt | probe)        |         |
 //  again     | begun                                            | refused       | repeat  | refused
@@ -144,11 +162,32 @@ class Rules {
     return just(Verdict::fenced);
   }
 
+  Decision operator()(const Start& start) const {
+    if (held_by(start.nonce)) return just(Verdict::already_done);
+    if (!offered_to(start.nonce)) return just(Verdict::fenced);
+    Record next = before_offer();
+    const Offer& offer = *stored_->record.offer;
+    const bool probing = next.probe && policy_.in_doubt == InDoubt::probe;
+    if (probing && !offer.can_probe)
+      return hold(std::move(next), offer.worker, "this worker has no probe to ask");
+    if (!probing && next.counted >= policy_.attempts) return exhausted(std::move(next));
+    if (!probing && expired(start.expires, next)) return call_off_expired(std::move(next));
+    take(next, {.worker = offer.worker,
+                .member = stored_->record.member,
+                .nonce = start.nonce,
+                .lease = start.lease});
+    begin_attempt(next, offer.worker, probing);
+    keep_start(next);
+    const StoreTime until = now_.store + next.lease;
+    return {.verdict = Verdict::started, .next = std::move(next), .until = until};
+  }
+
   Decision operator()(const Renew& renew) const {
+    if (offered_to(renew.nonce)) return renew_offer(renew);
     if (!held_by(renew.nonce)) return just(Verdict::fenced);
     Duration lease = lease_for(renew.lease);
     if (policy_.timeout > Duration{0}) {
-      const Duration left = policy_.timeout + renew.grace - renew.spent;
+      const Duration left = policy_.timeout + renew.grace - spent(renew);
       if (left <= Duration{0}) return just(Verdict::overdue);
       lease = std::min(lease, left);
     }
@@ -200,6 +239,8 @@ class Rules {
   }
 
   Decision operator()(const Release& release) const {
+    if (offered_to(release.nonce))
+      return {.verdict = Verdict::released, .next = before_offer(), .until = now_.store};
     const Ending ending = release.started ? Ending::interrupted : Ending::released;
     if (!held_by(release.nonce)) return not_held(release.nonce, ending);
     Record next = current();
@@ -266,7 +307,7 @@ class Rules {
   // --- Steps --------------------------------------------------------------------------------
 
   Decision operator()(const StepBegin& begin) const {
-    if (!held_by(begin.nonce)) return just(Verdict::fenced);
+    if (!held_by(begin.nonce)) return not_mine(begin.nonce);
     Record next = current();
     Step* step = find(next, begin.name);
     if (!step) {
@@ -277,7 +318,7 @@ class Rules {
     } else if (step->state == Step::State::done) {
       return just(Verdict::step_remembered);
     } else if (step->state == Step::State::begun && step->attempt == next.claims) {
-      return just(Verdict::already_done);
+      return just(step->call == begin.call ? Verdict::already_done : Verdict::step_under_way);
     } else if (step->state == Step::State::begun) {
       const std::string worker = next.attempts.back().worker;
       if (begin.asked)
@@ -290,6 +331,7 @@ class Rules {
     if (next.cancel_asked) return just(Verdict::asked_to_stop);
     step->state = Step::State::begun;
     step->policy = begin.policy;
+    step->call = begin.call;
     step->attempt = next.claims;
     ++step->runs;
     step->started_at = now_.wall;
@@ -298,7 +340,7 @@ class Rules {
   }
 
   Decision operator()(const StepEnd& end) const {
-    if (!held_by(end.nonce)) return just(Verdict::fenced);
+    if (!held_by(end.nonce)) return not_mine(end.nonce);
     Record next = current();
     Step* step = find(next, end.name);
     if (!step || step->state == Step::State::again) return just(Verdict::step_refused);
@@ -324,7 +366,7 @@ class Rules {
   }
 
   Decision operator()(const StepFail& fail) const {
-    if (!held_by(fail.nonce)) return just(Verdict::fenced);
+    if (!held_by(fail.nonce)) return not_mine(fail.nonce);
     Record next = current();
     Step* step = find(next, fail.name);
     if (!step || step->state == Step::State::again) return just(Verdict::already_done);
@@ -405,6 +447,10 @@ class Rules {
         if (!cancel.order) return just(Verdict::wrong_state);
         break;
       case State::running:
+        if (next.offer) {
+          next = before_offer();
+          break;
+        }
         if (lease_runs()) {
           action.act = OperatorAction::Act::cancel_asked;
           add(next, std::move(action));
@@ -444,12 +490,18 @@ class Rules {
     if (next.probe && policy_.in_doubt == InDoubt::probe)
       return probe_first(std::move(next), claim);
     if (next.counted >= policy_.attempts) return exhausted(std::move(next));
-    if (claim.expires && *claim.expires <= now_.store && !was_ordered(next)) {
-      Decision decision = call_off(std::move(next), "expired", {}, {});
-      decision.verdict = Verdict::expired;
-      return decision;
-    }
+    if (expired(claim.expires, next)) return call_off_expired(std::move(next));
     return claimed(std::move(next), claim, false);
+  }
+
+  bool expired(const std::optional<StoreTime>& expires, const Record& record) const {
+    return expires && *expires <= now_.store && !was_ordered(record);
+  }
+
+  Decision call_off_expired(Record next) const {
+    Decision decision = call_off(std::move(next), "expired", {}, {});
+    decision.verdict = Verdict::expired;
+    return decision;
   }
 
   Decision probe_first(Record next, const Claim& claim) const {
@@ -462,6 +514,7 @@ class Rules {
     if (stored_->record.nonce == claim.nonce) return just(Verdict::already_done);
     if (lease_runs())
       return {.verdict = Verdict::held, .until = stored_->stamp + stored_->record.lease};
+    if (stored_->record.offer) return after_lapse(claim);
     Record next = current();
     end_attempt(next, Ending::lost, why_lost());
     Decision decision = what_comes_next(std::move(next), Duration{0}, claim.worker);
@@ -471,25 +524,87 @@ class Rules {
   }
 
   Decision claimed(Record next, const Claim& claim, bool probing) const {
+    if (claim.kind == Claim::Kind::offer) return offered(std::move(next), claim);
+    take(next, claim);
+    begin_attempt(next, claim.worker, probing);
+    if (claim.kind == Claim::Kind::start_and_keep) keep_start(next);
+    const StoreTime until = now_.store + next.lease;
+    return {.verdict = Verdict::claimed, .next = std::move(next), .until = until};
+  }
+
+  void take(Record& next, const Claim& claim) const {
     enter(next, State::running);
-    ++next.claims;
-    ++next.counted;
     next.nonce = claim.nonce;
     next.member = claim.member;
     next.lease = lease_for(claim.lease);
     next.delay = Duration{0};
     next.reason.clear();
+    next.started.reset();
+  }
+
+  void begin_attempt(Record& next, const std::string& worker, bool probing) const {
+    ++next.claims;
+    ++next.counted;
+    next.lapsed = 0;
     if (next.attempts.size() == kAttemptsKept) next.attempts.erase(next.attempts.begin());
     if (next.attempts.size() >= kAttemptsWhole) {
       std::string& old = next.attempts[next.attempts.size() - kAttemptsWhole].error;
       old = bounded(std::move(old), kOldErrorKept);
     }
-    next.attempts.push_back({.number = next.claims,
-                             .worker = claim.worker,
-                             .started_at = now_.wall,
-                             .probing = probing});
+    next.attempts.push_back(
+        {.number = next.claims, .worker = worker, .started_at = now_.wall, .probing = probing});
+  }
+
+  void keep_start(Record& next) const {
+    next.started = now_.store;
+    next.attempts.back().nonce = next.nonce;
+  }
+
+  // --- Offers -------------------------------------------------------------------------------
+
+  Decision offered(Record next, const Claim& claim) const {
+    Offer offer{.worker = claim.worker,
+                .at = now_.wall,
+                .before = next.state == State::retrying ? State::retrying : State::waiting,
+                .can_probe = claim.can_probe};
+    take(next, claim);
+    next.lease = std::min(next.lease, kOfferLease);
+    next.offer = std::move(offer);
     const StoreTime until = now_.store + next.lease;
-    return {.verdict = Verdict::claimed, .next = std::move(next), .until = until};
+    return {.verdict = Verdict::offered, .next = std::move(next), .until = until};
+  }
+
+  // The record as it was before the offer. Its nonce is gone, so the offer's holder is fenced.
+  Record before_offer() const {
+    Record next = current();
+    enter(next, next.offer->before);
+    next.offer.reset();
+    next.nonce = {};
+    next.member = {};
+    next.lease = Duration{0};
+    next.delay = Duration{0};
+    return next;
+  }
+
+  Decision after_lapse(const Claim& claim) const {
+    Record next = before_offer();
+    if (++next.lapsed < kLapsesInARow) return next_claim(std::move(next), claim);
+    const Duration wait = backoff_after(policy_, next.lapsed - kLapsesInARow + 1, 0);
+    Decision decision = try_again(std::move(next), wait);
+    decision.verdict = Verdict::lapsed;
+    return decision;
+  }
+
+  Decision renew_offer(const Renew& renew) const {
+    Record next = current();
+    next.lease = std::min(lease_for(renew.lease), kOfferLease);
+    const StoreTime until = now_.store + next.lease;
+    return {.verdict = Verdict::renewed, .next = std::move(next), .until = until};
+  }
+
+  Duration spent(const Renew& renew) const {
+    if (renew.spent > Duration{0} || !stored_->record.started) return renew.spent;
+    return now_.store - *stored_->record.started;
   }
 
   Duration lease_for(Duration asked) const {
@@ -699,6 +814,7 @@ class Rules {
     next.cancel_asked = next.cancel_asked && state == State::running;
     next.probe = next.probe && !settled(state);
     next.reply_due = next.reply && over(state);
+    if (state != State::running) next.started.reset();
   }
 
   void end_attempt(Record& next, Ending ending, const std::string& error,
@@ -738,6 +854,7 @@ class Rules {
   // claim's write, so the claim could not contain it. A running record without an attempt gets one.
   Record current() const {
     Record record = stored_->record;
+    if (record.offer) return record;
     if (record.attempts.empty() && record.state == State::running) record.attempts.emplace_back();
     if (!record.attempts.empty())
       record.attempts.back().token = token_of(record, stored_->revision);
@@ -754,8 +871,15 @@ class Rules {
     return stored_->holder_gone ? "the worker died" : "the lease ended without a word";
   }
 
-  bool held_by(const Nonce& nonce) const {
+  bool held_by(const Nonce& nonce) const { return is_running(nonce) && !stored_->record.offer; }
+  bool offered_to(const Nonce& nonce) const {
+    return is_running(nonce) && stored_->record.offer.has_value();
+  }
+  bool is_running(const Nonce& nonce) const {
     return stored_ && stored_->record.state == State::running && stored_->record.nonce == nonce;
+  }
+  Decision not_mine(const Nonce& nonce) const {
+    return just(offered_to(nonce) ? Verdict::not_started : Verdict::fenced);
   }
 
   bool stands_at(std::initializer_list<State> states) const {
@@ -770,13 +894,19 @@ class Rules {
                        [&](const OperatorAction& action) { return action.nonce == nonce; });
   }
 
-  // A repeated command is already_done if the last attempt has its nonce and ended in this way. An
-  // attempt that was recorded as lost has another ending, so its worker is fenced.
+  // A repeated command is already_done if its attempt ended in this way. An attempt that was recorded
+  // as lost has another ending, so its worker is fenced.
   Decision not_held(const Nonce& nonce, Ending word) const {
-    const bool heard = stored_ && stored_->record.nonce == nonce &&
-                       !stored_->record.attempts.empty() &&
-                       stored_->record.attempts.back().ending == word;
-    return just(heard ? Verdict::already_done : Verdict::fenced);
+    const bool heard = stored_ && !offered_to(nonce) && heard_before(stored_->record, nonce, word);
+    return heard ? just(Verdict::already_done) : not_mine(nonce);
+  }
+
+  static bool heard_before(const Record& record, const Nonce& nonce, Ending word) {
+    if (record.attempts.empty()) return false;
+    if (record.nonce == nonce && record.attempts.back().ending == word) return true;
+    return std::any_of(record.attempts.begin(), record.attempts.end(), [&](const Attempt& attempt) {
+      return attempt.nonce != Nonce{} && attempt.nonce == nonce && attempt.ending == word;
+    });
   }
 
   const Stored* stored_;

@@ -65,10 +65,21 @@ struct Claim {  // this worker wants to run the task
   Duration lease{};                       // zero: the queue's
   std::optional<ReplyTo> reply{};         // only for a task that has no record yet
   std::optional<TaskPolicy> own{};        // the same
+  enum class Kind {
+    start,           // the attempt starts with this write
+    offer,           // a later Start begins the attempt
+    start_and_keep,  // like start; the record keeps the time of the start and the nonce
+  };
+  Kind kind = Kind::start;
 };
-struct Renew {  // the attempt is still running
+struct Start {  // begins the attempt of an offer
   Nonce nonce{};
-  Duration spent{};  // how long the attempt has run
+  std::optional<StoreTime> expires{};  // of the task
+  Duration lease{};                    // zero: the queue's
+};
+struct Renew {  // the attempt is still running, or the offer is still wanted
+  Nonce nonce{};
+  Duration spent{};  // how long the attempt has run; zero: the record knows when it started
   Duration grace{};  // how long the handler may take to end after the timeout
   Duration lease{};  // zero: the queue's
 };
@@ -132,6 +143,7 @@ struct StepBegin {
   std::string name{};
   InDoubt policy = InDoubt::retry;  // see step_policy()
   bool asked = false;               // the step's probe said that it did not happen
+  std::string call{};               // tells a repeated begin from a second caller; may be empty
 };
 struct StepEnd {
   Nonce nonce{};
@@ -177,13 +189,16 @@ struct Cancel {                  // cancels an unsettled task; a running task is
 };
 
 using Command =
-    std::variant<Claim, Renew, Complete, Fail, Doubt, Release, SetAside, Probed, StepBegin, StepEnd,
-                 StepFail, StepHold, Resolve, Retry, Drop, Cancel, Replied>;
+    std::variant<Claim, Start, Renew, Complete, Fail, Doubt, Release, SetAside, Probed, StepBegin,
+                 StepEnd, StepFail, StepHold, Resolve, Retry, Drop, Cancel, Replied>;
 
 // --- Outcomes -------------------------------------------------------------------------------
 
 enum class Verdict {
   claimed,  // the worker has the task; the token is the revision of the write
+  offered,  // recorded: the task is kept for this worker, and a Start begins it
+  started,  // recorded: the attempt begins; the token is the revision of the write
+  lapsed,   // recorded: too many offers ended without a start, so the task waits until `until`
   renewed,
   overdue,          // past the queue's timeout: the lease is not renewed any more
   completed,        // recorded now
@@ -200,6 +215,7 @@ enum class Verdict {
   step_remembered,  // done before: the record holds its result
   step_in_doubt,    // begun in an earlier attempt and cut off: ask its probe; nothing to write
   step_recorded,
+  step_under_way,     // another call has begun this step in this attempt
   step_refused,       // too many steps, or no step of that name has begun
   replied,            // recorded: the task owes no reply any more
   already_done,       // this command was recorded before: nothing to write
@@ -214,6 +230,7 @@ enum class Verdict {
   duplicate_key,      // the key belongs to another task with the same content (`of`)
   conflicting_key,    // the key belongs to another task with other content (`of`)
   wrong_state,        // the state does not allow what a person asks for
+  not_started,        // the claim is only offered: start it first
   fenced,             // another writer has reclaimed or settled the task: nothing is written
 };
 std::string_view to_string(Verdict verdict);

@@ -28,6 +28,8 @@ std::string_view to_string(Reason reason) {
     case Reason::key_outlives_records: return "key_outlives_records";
     case Reason::run_cannot_begin: return "run_cannot_begin";
     case Reason::run_failed: return "run_failed";
+    case Reason::claim_not_started: return "claim_not_started";
+    case Reason::step_under_way: return "step_under_way";
     case Reason::step_cannot_repeat: return "step_cannot_repeat";
   }
   return "?";

@@ -22,6 +22,12 @@ constexpr std::array kTasks = std::to_array<FindingRow>({
      "and start another"},
     {"overdue_retry", "{tasks} due for a retry and not started, overdue by up to {age}",
      "nothing is lost or repeated, but these tasks do not run", "start workers, or more of them"},
+    {"never_started", "{tasks} offered to workers many times in a row and never started",
+     "nothing is lost or repeated, but these tasks run late: each offer ends by itself, and the "
+     "task waits longer before the next one",
+     "look at the workers that take offers over HTTP or by the pull interface: they claim more "
+     "than "
+     "they can run, or they never get the answers"},
     {"clock_jumped",
      "{tasks} stamped up to {age} ahead of the clock: the clock was set back, or was ahead",
      "leases and retries do not use this clock, so they lose or repeat nothing; but a task that is "

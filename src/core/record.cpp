@@ -10,7 +10,32 @@ const Step* find_step(const Record& record, std::string_view name) {
 
 bool cut_off(const Record& record, const Step& step) {
   if (step.state != Step::State::begun) return false;
-  return record.state != State::running || step.attempt != record.claims;
+  return record.state != State::running || record.offer || step.attempt != record.claims;
+}
+
+StepView step_view(const Record& record, const Step& step) {
+  StepView view{.step = step.name,
+                .policy = step.policy,
+                .runs = static_cast<int>(step.runs),
+                .attempt = static_cast<int>(step.attempt),
+                .started_at = step.started_at,
+                .ended_at = step.ended_at,
+                .result_cut = step.result_cut,
+                .failed = static_cast<int>(step.failed),
+                .error = step.error};
+  switch (step.state) {
+    case Step::State::begun:
+      view.state = cut_off(record, step) ? StepView::State::in_doubt : StepView::State::running;
+      break;
+    case Step::State::done:
+      view.state = StepView::State::done;
+      view.result = step.result;
+      break;
+    case Step::State::again:
+      view.state = step.ended_at ? StepView::State::failed : StepView::State::again;
+      break;
+  }
+  return view;
 }
 
 bool without_verdict(Ending ending) {
@@ -55,7 +80,8 @@ std::string last_error(const Record& record) {
 }
 
 Token token_of(const Record& record, Revision revision) {
-  if (!record.attempts.empty() && record.attempts.back().token) return record.attempts.back().token;
+  if (!record.offer && !record.attempts.empty() && record.attempts.back().token)
+    return record.attempts.back().token;
   return Token{revision.value};
 }
 

@@ -23,6 +23,7 @@ struct Attempt {
   std::string error{};
   std::string log{};     // the end of what its program wrote to stderr, see kLogKept
   bool probing = false;  // asks the probe first; the handler has not begun
+  Nonce nonce{};         // of its claim, if it began as an offer; a repeated verdict is found by it
 
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
@@ -47,6 +48,7 @@ struct Step {
   bool result_cut = false;  // see Record
   std::uint32_t failed{};   // the attempt of its last failed try; zero if no try failed
   std::string error{};      // of that try
+  std::string call{};       // the caller's id of the call that began it; empty: none
 
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -101,6 +103,17 @@ struct TaskPolicy {
   friend bool operator==(const TaskPolicy&, const TaskPolicy&) = default;
 };
 
+// A claim that has not started. The task did not begin to run, so the offer can end without a trace.
+// The record's nonce, member and lease are the offer's.
+struct Offer {
+  std::string worker{};
+  Time at{};
+  State before = State::waiting;  // or retrying: the state that the task returns to
+  bool can_probe = false;
+
+  friend bool operator==(const Offer&, const Offer&) = default;
+};
+
 // A record has one of these states: waiting, running, retrying, in_doubt, completed, dead,
 // cancelled, duplicate.
 struct Record {
@@ -128,6 +141,9 @@ struct Record {
   std::optional<ReplyTo> reply{};       // nullopt if no run waits
   bool reply_due = false;               // the record owes a reply
   std::optional<TaskPolicy> own{};      // nullopt: only the queue's policy applies
+  std::optional<Offer> offer{};         // running: the claim is offered and has not started
+  std::uint32_t lapsed{};               // offers that ended without a start, since the last start
+  std::optional<StoreTime> started{};   // running, begun as an offer: when the attempt started
 
   friend bool operator==(const Record&, const Record&) = default;
 };
@@ -146,6 +162,10 @@ inline constexpr std::size_t kLogKept = 16 << 10;
 inline constexpr std::size_t kLogsKept = 256 << 10;
 inline constexpr std::size_t kActionsKept = 256;
 inline constexpr std::size_t kMostSteps = 1000;
+inline constexpr std::size_t kCallKept = 128;  // bytes of a step's call id
+// The longest lease of an offer. After kLapsesInARow offers without a start, the task backs off.
+inline constexpr Duration kOfferLease{10'000};
+inline constexpr std::uint32_t kLapsesInARow = 20;
 // The limit of one result of a task or step: the default of max_result, and its largest value.
 inline constexpr std::uint64_t kMaxResult = 16 << 20;
 inline constexpr std::uint64_t kHighestMaxResult = 256 << 20;
@@ -156,6 +176,8 @@ inline constexpr std::uint64_t kResultsTogether = 16;
 const Step* find_step(const Record& record, std::string_view name);
 // Whether the step began in an ended attempt and has no recorded end.
 bool cut_off(const Record& record, const Step& step);
+
+StepView step_view(const Record& record, const Step& step);
 
 // Whether no worker runs the task by itself any more.
 bool settled(State state);

@@ -6,6 +6,9 @@ namespace once::core {
 std::string_view to_string(Verdict verdict) {
   switch (verdict) {
     case Verdict::claimed: return "claimed";
+    case Verdict::offered: return "offered";
+    case Verdict::started: return "started";
+    case Verdict::lapsed: return "lapsed";
     case Verdict::renewed: return "renewed";
     case Verdict::overdue: return "overdue";
     case Verdict::completed: return "completed";
@@ -22,6 +25,7 @@ std::string_view to_string(Verdict verdict) {
     case Verdict::step_remembered: return "step_remembered";
     case Verdict::step_in_doubt: return "step_in_doubt";
     case Verdict::step_recorded: return "step_recorded";
+    case Verdict::step_under_way: return "step_under_way";
     case Verdict::step_refused: return "step_refused";
     case Verdict::replied: return "replied";
     case Verdict::already_done: return "already_done";
@@ -36,6 +40,7 @@ std::string_view to_string(Verdict verdict) {
     case Verdict::duplicate_key: return "duplicate_key";
     case Verdict::conflicting_key: return "conflicting_key";
     case Verdict::wrong_state: return "wrong_state";
+    case Verdict::not_started: return "not_started";
     case Verdict::fenced: return "fenced";
   }
   return "?";

@@ -68,10 +68,12 @@ class Census {
     if (!row.stored) return;
     const core::Record& record = row.stored->record;
     const Duration age = now_ - row.stored->stamp;
+    if (record.lapsed >= core::kLapsesInARow) never_started.add(row, age);
     switch (store::state_of(row, now_)) {
       case State::running:
-        running.push_back(row);
         begun.insert(row.entry.sequence);
+        if (record.offer) break;
+        running.push_back(row);
         if (age >= 2 * record.lease) abandoned.add(row, age);
         break;
       case State::retrying:
@@ -96,7 +98,7 @@ class Census {
   std::uint64_t rows{};
   std::vector<Row> running{};
   std::set<Sequence> begun{};  // running or to be tried again
-  Group abandoned{}, overdue{}, doubtful{}, unattended{}, dead{}, ahead{};
+  Group abandoned{}, overdue{}, doubtful{}, unattended{}, dead{}, ahead{}, never_started{};
 
  private:
   void add_times(const core::Record& record) {
@@ -251,6 +253,9 @@ class Doctor {
     if (census.overdue.count > 0)
       find("overdue_retry", Severity::warning, queue,
            {{"tasks", census.overdue.text("task")}, {"age", time_text(census.overdue.worst)}});
+    if (census.never_started.count > 0)
+      find("never_started", Severity::warning, queue,
+           {{"tasks", census.never_started.text("task")}});
     if (census.ahead.count > 0)
       find("clock_jumped", Severity::warning, queue,
            {{"tasks", census.ahead.text("task")}, {"age", time_text(census.ahead.worst)}});

@@ -11,7 +11,7 @@ constexpr Duration kSoon{50};
 
 // True if no earlier attempt ran: all of them were claimed ahead and given back.
 bool first_start(const core::Record& record) {
-  return record.claims == record.attempts.size() &&
+  return !record.attempts.empty() && record.claims == record.attempts.size() &&
          std::all_of(
              record.attempts.begin(), record.attempts.end() - 1,
              [](const core::Attempt& attempt) { return attempt.ending == core::Ending::released; });
@@ -123,7 +123,7 @@ std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
   if (!allowed(now.store)) return std::nullopt;
   const core::Claim wanted = intake_.command(entry, order);
   core::Decision decision = core::decide(stored, wanted, *intake_.writer_.policy(), now);
-  if (decision.verdict == core::Verdict::claimed)
+  if (decision.verdict == core::Verdict::claimed || decision.verdict == core::Verdict::offered)
     proposals.push_back({entry.sequence, wanted.nonce});
   return std::move(decision.next);
 }
@@ -135,12 +135,18 @@ bool Intake::Round::allowed(core::StoreTime now) const {
 
 // --- Deliveries become running tasks, or are answered ------------------------------------------
 
+// Any process may hold a claim of a consumer. So it must not end with this process.
+core::Member Intake::holder() const {
+  return settings_.kind == core::Claim::Kind::start ? settings_.member : core::Member{};
+}
+
 core::Claim Intake::command(const store::Entry& entry, const core::Order* order) const {
   core::Claim claim{.sequence = entry.sequence,
                     .digest = entry.digest,
                     .worker = settings_.worker,
-                    .member = settings_.member,
-                    .can_probe = settings_.can_probe};
+                    .member = holder(),
+                    .can_probe = settings_.can_probe,
+                    .kind = settings_.kind};
   if (entry.delay > Duration{0}) claim.not_before = entry.not_before();
   if (entry.lives) claim.expires = entry.appended_at + *entry.lives;
   if (order) claim.order = *order;
@@ -187,7 +193,8 @@ std::unique_ptr<RunningTask> Intake::running_task(store::Delivery delivery,
   running->token = core::token_of(running->stored.record, running->stored.revision);
   running->attempt = running->stored.record.claims;
   running->in_doubt = running->stored.record.in_doubt;
-  running->probing = running->stored.record.attempts.back().probing;
+  running->probing =
+      !running->stored.record.offer && running->stored.record.attempts.back().probing;
   running->first = first_start(running->stored.record);
   running->claimed_for = running->stored.record.lease;
   running->own = running->stored.record.own;
@@ -304,6 +311,7 @@ Result<void> Intake::answer_claim(Answers& answers, store::Delivery& delivery, s
   const std::string of = "#" + std::to_string(decision.of.value);
   switch (decision.verdict) {
     case core::Verdict::claimed:
+    case core::Verdict::offered:
     case core::Verdict::already_done:  // an unanswered write of this claim was durable
       answers.round.proposals.push_back({delivery.entry.sequence, written.stored->record.nonce});
       delivery.stored = std::move(written.stored);
@@ -321,6 +329,7 @@ Result<void> Intake::answer_claim(Answers& answers, store::Delivery& delivery, s
       return set_aside(answers, delivery, State::dead,
                        std::string(core::kConflictingKey) + ": the key '" + at.key +
                            "' belongs to " + of + " with other content");
+    case core::Verdict::lapsed:
     case core::Verdict::exhausted:
     case core::Verdict::doubted:
     case core::Verdict::expired:

@@ -20,6 +20,7 @@ struct IntakeSettings {
   std::string worker{};
   core::Member member{};
   bool can_probe = false;
+  core::Claim::Kind kind = core::Claim::Kind::start;
 };
 
 struct IntakeRequest {
@@ -80,6 +81,7 @@ class Intake {
   Result<IntakeResult> take(Round& round, Result<std::vector<store::Delivery>> deliveries);
   std::optional<store::Address> address(const store::Entry& entry) const;
   store::Address own_place(const store::Entry& entry) const;
+  core::Member holder() const;
   core::Claim command(const store::Entry& entry, const core::Order* order) const;
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<RunningTask> running_task(store::Delivery delivery, store::Address at) const;

@@ -464,6 +464,8 @@ class World {
     w.actions.push_back(OperatorAction::Act::retried);
   }
 
+  // No move makes an offer; the simulator's pullers do.
+  void note(const Start&, const Decision&, bool) { RC_FAIL("nothing was offered"); }
   void note(const Renew&, const Decision& made, bool was_asked) {
     RC_ASSERT((made.verdict == Verdict::asked_to_stop) == was_asked);
   }

@@ -14,14 +14,15 @@ namespace once::sim {
 namespace {
 
 constexpr const char* kUsage =
-    "Usage: once-sim [--flows] [--seeds N] [--from SEED] [--expect-violation PROMISE]\n"
-    "       once-sim [--flows] --seed SEED [--trace]\n"
+    "Usage: once-sim [--flows | --pullers] [--seeds N] [--from SEED] [--expect-violation PROMISE]\n"
+    "       once-sim [--flows | --pullers] --seed SEED [--trace]\n"
     "\n"
     "Simulates publishers, workers and people over a store on which everything goes wrong, and "
     "checks\n"
     "the promises P1 to P6, and F1 to F7 of workflows. A seed gives the same run each time.\n"
     "\n"
     "  --flows                     workflows in every seed; another run each\n"
+    "  --pullers                   consumers in every seed, over a network that loses calls\n"
     "  --seeds N                   how many seeds (default 1000)\n"
     "  --from SEED                 the first one (default 1)\n"
     "  --seed SEED                 this one only\n"
@@ -33,7 +34,7 @@ constexpr const char* kUsage =
 using Detail = Trace::Detail;
 
 struct Options {
-  WithFlows flows = WithFlows::no;
+  With with = With::nothing;
   std::uint64_t from = 1;
   std::uint64_t seeds = 1000;
   bool one = false;
@@ -48,8 +49,8 @@ struct Run {
 };
 
 // A run that broke a promise is left as it stands: its fibers are in the middle of something.
-Run run_seed(std::uint64_t seed, Trace::Detail detail, WithFlows flows) {
-  auto simulation = std::make_unique<Simulation>(seed, detail, flows);
+Run run_seed(std::uint64_t seed, Trace::Detail detail, With with) {
+  auto simulation = std::make_unique<Simulation>(seed, detail, with);
   simulation->run();
   const Run run{simulation->trace().hash(), simulation->steps(), simulation->violation()};
   for (const std::string& line : simulation->trace().lines()) std::printf("%s\n", line.c_str());
@@ -57,12 +58,15 @@ Run run_seed(std::uint64_t seed, Trace::Detail detail, WithFlows flows) {
   return run;
 }
 
-int tell(std::uint64_t seed, const std::string& violation, WithFlows flows) {
+int tell(std::uint64_t seed, const std::string& violation, With with) {
   std::printf("seed %llu breaks a promise; its last events:\n\n",
               static_cast<unsigned long long>(seed));
-  static_cast<void>(run_seed(seed, Detail::short_end, flows));
+  static_cast<void>(run_seed(seed, Detail::short_end, with));
   std::printf("\n%s\nreplay: once-sim%s --seed %llu --trace\n", violation.c_str(),
-              flows == WithFlows::yes ? " --flows" : "", static_cast<unsigned long long>(seed));
+              with == With::flows     ? " --flows"
+              : with == With::pullers ? " --pullers"
+                                      : "",
+              static_cast<unsigned long long>(seed));
   return 1;
 }
 
@@ -70,7 +74,7 @@ int run_all(const Options& options) {
   const auto began = std::chrono::steady_clock::now();
   std::uint64_t steps = 0;
   for (std::uint64_t seed = options.from; seed < options.from + options.seeds; ++seed) {
-    const Run run = run_seed(seed, Detail::none, options.flows);
+    const Run run = run_seed(seed, Detail::none, options.with);
     steps += run.steps;
     if (run.violation && !options.expected.empty()) {
       std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), run.violation->c_str());
@@ -78,9 +82,9 @@ int run_all(const Options& options) {
       std::printf("expected was a violation of %s\n", options.expected.c_str());
       return 1;
     }
-    if (run.violation) return tell(seed, *run.violation, options.flows);
+    if (run.violation) return tell(seed, *run.violation, options.with);
     if ((seed - options.from) % 500 == 0 &&
-        run_seed(seed, Detail::none, options.flows).hash != run.hash) {
+        run_seed(seed, Detail::none, options.with).hash != run.hash) {
       std::printf("seed %llu does not run the same way twice\n",
                   static_cast<unsigned long long>(seed));
       return 1;
@@ -97,7 +101,7 @@ int run_all(const Options& options) {
 
 int run_one(const Options& options) {
   const Run run =
-      run_seed(options.from, options.trace ? Detail::everything : Detail::none, options.flows);
+      run_seed(options.from, options.trace ? Detail::everything : Detail::none, options.with);
   std::printf(
       "seed %llu: %s (hash %016llx, %llu steps)\n", static_cast<unsigned long long>(options.from),
       run.violation ? run.violation->c_str() : "no promise was broken",
@@ -111,7 +115,9 @@ bool parse(int argc, char** argv, Options& options) {
     if (word == "--trace") {
       options.trace = true;
     } else if (word == "--flows") {
-      options.flows = WithFlows::yes;
+      options.with = With::flows;
+    } else if (word == "--pullers") {
+      options.with = With::pullers;
     } else if (word == "--expect-violation" && i + 1 < argc) {
       options.expected = argv[++i];
     } else if ((word == "--seeds" || word == "--from" || word == "--seed") && i + 1 < argc) {

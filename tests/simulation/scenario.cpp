@@ -89,9 +89,21 @@ void add_flow(Random& random, Scenario& drawn) {
   drawn.late = false;
 }
 
+// max_running is for workers only.
+void add_pullers(Random& random, Scenario& drawn) {
+  for (Queue& queue : drawn.queues) {
+    queue.max_running = 0;
+    const auto count = random.between(1, 2);
+    for (std::int64_t i = 0; i < count; ++i)
+      drawn.pullers.push_back({.queue = queue.name,
+                               .offers = static_cast<std::size_t>(random.between(1, 3)),
+                               .can_probe = random.chance(0.9)});
+  }
+}
+
 }  // namespace
 
-Scenario draw_scenario(Random& random, WithFlows flows) {
+Scenario draw_scenario(Random& random, With with) {
   Scenario drawn;
   const std::size_t queues = random.chance(0.3) ? 2 : 1;
   for (std::size_t i = 0; i < queues; ++i) drawn.queues.push_back(draw_queue(random, i));
@@ -121,7 +133,8 @@ Scenario draw_scenario(Random& random, WithFlows flows) {
   drawn.steps = random.chance(0.6) ? static_cast<int>(random.between(1, 3)) : 0;
   drawn.ages = {.bodies = seconds{240}, .records = seconds{240}, .ids = hours{24}};
   drawn.late = random.chance(0.2);
-  if (flows == WithFlows::no) return drawn;
+  if (with == With::pullers) add_pullers(random, drawn);
+  if (with != With::flows) return drawn;
   if (random.chance(0.8)) {  // nothing but them
     drawn.queues.clear();
     drawn.publishers.clear();

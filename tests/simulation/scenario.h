@@ -29,10 +29,18 @@ struct WorkerPlan {
   enum class Way { until_stopped, until_empty, one_at_a_time } way = Way::until_stopped;
 };
 
+// A client of a consumer.
+struct PullerPlan {
+  std::string queue{};
+  std::size_t offers = 1;  // that it asks for at once
+  bool can_probe = true;
+};
+
 struct Scenario {
   std::vector<Queue> queues{};
   std::vector<std::vector<Publication>> publishers{};
   std::vector<WorkerPlan> workers{};
+  std::vector<PullerPlan> pullers{};
   bool person = false;
   Weather weather{};
   bool presence = true;
@@ -45,7 +53,7 @@ struct Scenario {
   std::optional<FlowPlan> flow{};
 };
 
-enum class WithFlows { no, yes };
-Scenario draw_scenario(Random& random, WithFlows flows);
+enum class With { nothing, flows, pullers };
+Scenario draw_scenario(Random& random, With with);
 
 }  // namespace once::sim

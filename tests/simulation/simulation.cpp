@@ -39,9 +39,9 @@ Queue events_queue(const FlowPlan& plan) {
 
 }  // namespace
 
-Simulation::Simulation(std::uint64_t seed, Trace::Detail detail, WithFlows flows)
+Simulation::Simulation(std::uint64_t seed, Trace::Detail detail, With with)
     : world_(seed, detail),
-      scenario_(draw_scenario(world_.random(), flows)),
+      scenario_(draw_scenario(world_.random(), with)),
       zone_(world_, scenario_.store_speed),
       witness_(world_, zone_, scenario_.queues) {
   zone_.witness = &witness_;
@@ -67,6 +67,11 @@ void Simulation::run() {
     add_part("worker" + std::to_string(i), [this, i](Part&, Process& process, SimStore& store) {
       work(process, store, scenario_.workers[i]);
     });
+  memories_.resize(scenario_.pullers.size());
+  for (std::size_t i = 0; i < scenario_.pullers.size(); ++i)
+    add_part("puller" + std::to_string(i), [this, i](Part&, Process& process, SimStore& store) {
+      pull(process, store, scenario_.pullers[i], memories_[i]);
+    });
   if (scenario_.person)
     add_part("person",
              [this](Part&, Process& process, SimStore& store) { decide(process, store); });
@@ -76,6 +81,9 @@ void Simulation::run() {
   if (flows_ && !violation()) start_when_keys_are_kept();
   stop_all();
   if (flows_ && !violation()) flows_->check_the_end();
+  // A client that had no answer was told nothing.
+  for (const PullerMemory& memory : memories_)
+    for (const auto& unsettled : memory.unsettled) witness_.puller_told(unsettled.token);
   if (!violation()) witness_.check_the_end();
   if (flows_ && !violation()) start_when_keys_expired();
   if (!violation() && scenario_.late) grow_old();
@@ -228,6 +236,17 @@ Result<void> Simulation::drive(engine::Worker& worker, Process& process, WorkerP
     if (!ran || !*ran) process.sleep(milliseconds{200});
   }
   return {};
+}
+
+void Simulation::pull(Process& process, SimStore& store, const PullerPlan& plan,
+                      PullerMemory& memory) {
+  const Queue& queue = *std::find_if(scenario_.queues.begin(), scenario_.queues.end(),
+                                     [&](const Queue& each) { return each.name == plan.queue; });
+  auto consumer = engine::Consumer::make(
+      store, process,
+      {.queue = queue, .name = process.name(), .can_probe = plan.can_probe, .keeps_house = false});
+  if (!consumer) return;  // and another process tries
+  Puller(process, witness_, queue, plan, **consumer, memory, scenario_.steps, calm_).run();
 }
 
 void Simulation::run_flows(Process& process, SimStore& store) {

@@ -11,6 +11,7 @@
 #include "flow/runner.h"
 #include "publish/publisher.h"
 #include "simulation/flow_parts.h"
+#include "simulation/puller.h"
 #include "simulation/scenario.h"
 #include "simulation/witness.h"
 #include "work/worker.h"
@@ -19,7 +20,7 @@ namespace once::sim {
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, Trace::Detail detail, WithFlows flows);
+  Simulation(std::uint64_t seed, Trace::Detail detail, With with);
 
   void run();
 
@@ -50,6 +51,7 @@ class Simulation {
   bool publish_some(Process& process, engine::Publisher& publisher, std::vector<Publication> some);
   void work(Process& process, SimStore& store, const WorkerPlan& plan);
   static Result<void> drive(engine::Worker& worker, Process& process, WorkerPlan::Way way);
+  void pull(Process& process, SimStore& store, const PullerPlan& plan, PullerMemory& memory);
   void run_flows(Process& process, SimStore& store);
   void decide(Process& process, SimStore& store);
   void decide_about_one(Process& process, Zone& zone);
@@ -83,8 +85,9 @@ class Simulation {
   std::vector<std::unique_ptr<Process>> processes_;  // all that ever were
   std::vector<std::unique_ptr<SimStore>> stores_;
   std::map<Process*, engine::Worker*> working_;
-  bool deciding_ = false;  // a person is at it
-  int tags_ = 0;           // that people gave what they asked for
+  std::vector<PullerMemory> memories_;  // of the pullers; a client outlives its server
+  bool deciding_ = false;               // a person is at it
+  int tags_ = 0;                        // that people gave what they asked for
 };
 
 }  // namespace once::sim

@@ -19,9 +19,13 @@ bool is_final(State state) {
   return state == State::completed || state == State::cancelled || state == State::duplicate;
 }
 
+bool is_offer(const Record& record) { return record.state == State::running && record.offer; }
+
+// The write with which an attempt begins.
 bool is_claim(const Record* before, const Record& now) {
-  return now.state == State::running &&
-         (!before || before->state != State::running || before->nonce != now.nonce);
+  return now.state == State::running && !now.offer &&
+         (!before || before->state != State::running || before->nonce != now.nonce ||
+          before->offer);
 }
 
 // The actions that were added to the story.
@@ -159,22 +163,34 @@ void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Wr
     }
     check_steps(place, before, next);
     if (claim) check_claim(by, place, before, now, how);
+    if (is_offer(next)) check_offer(place, before, now);
   }
   Seen seen{.record = next,
             .revision = now.revision,
             .stamp = now.stamp,
             .claimant = before ? before->claimant : nullptr,
             .token = before ? before->token : 0,
-            .used = before ? before->used : 0};
+            .used = before ? before->used : 0,
+            .ordered = before && before->ordered,
+            .pulled = is_offer(next) || (!claim && before && before->pulled)};
   for (const core::OperatorAction& action : new_actions(before ? &before->record : nullptr, next))
-    if (ordered_to_run(action)) seen.used = 0;
+    if (ordered_to_run(action)) {
+      seen.used = 0;
+      seen.ordered = true;
+    }
   if (claim) {
     if (!is_task && before && before->record.state == State::running && before->claimant != &by)
       lost_slots_.insert(before->claimant);
     seen.claimant = &by;
     seen.token = now.revision.value;
     ++seen.used;
-    if (is_task) claims_[seen.token] = {.place = place, .claimant = &by, .attempt = next.claims};
+    seen.ordered = false;
+    seen.pulled = before && is_offer(before->record) && before->record.nonce == next.nonce;
+    if (is_task)
+      claims_[seen.token] = {
+          .place = place, .claimant = &by, .pulled = seen.pulled, .attempt = next.claims};
+  } else if (is_offer(next)) {
+    seen.claimant = &by;
   }
   records[place] = std::move(seen);
 }
@@ -185,6 +201,7 @@ void Witness::check_lease(const Process& by, const Place& place, const Seen& bef
                           const Stored& now) {
   if (before.record.state != State::running || !before.claimant) return;
   const bool same = now.record.nonce == before.record.nonce;
+  if (before.pulled) return check_pulled_lease(by, place, before, now);
   const bool asks = same && now.record.state == State::running && now.record.cancel_asked;
   const core::StoreTime end = before.stamp + before.record.lease;
   if (&by == before.claimant || asks) return;
@@ -194,6 +211,44 @@ void Witness::check_lease(const Process& by, const Place& place, const Seen& bef
   if (now.stamp < end && !before.claimant->gone())
     broken("P5: " + by.name() + " took " + text(place) + " while " + before.claimant->name() +
            " holds it for " + std::to_string((end - now.stamp).count()) + " ms more");
+}
+
+// A claim of a consumer belongs to whoever has its handle, in any process. An offer ends at once when a
+// person cancels the task, or when its holder gives it back.
+void Witness::check_pulled_lease(const Process& by, const Place& place, const Seen& before,
+                                 const Stored& now) {
+  if (now.record.nonce == before.record.nonce) return;
+  if (before.record.offer && now.record.state == State::cancelled) return;
+  if (before.record.offer && given_back_.contains(before.record.nonce)) return;
+  const core::StoreTime end = before.stamp + before.record.lease;
+  if (now.stamp < end)
+    broken("P5: " + by.name() + " took " + text(place) + ", which a consumer holds for " +
+           std::to_string((end - now.stamp).count()) + " ms more");
+}
+
+// An offer uses up no attempt, and none is made of a task that must wait or be decided about.
+void Witness::check_offer(const Place& place, const Seen* before, const Stored& now) {
+  const Record& next = now.record;
+  const std::string what = "an offer of " + text(place);
+  const auto entry = zone_.inner->entry(place.first, next.sequence);
+  if (!entry || !*entry || !(*entry)->body) return broken("P4: " + what + " has no task");
+  if (now.stamp < (*entry)->not_before()) broken("P4: " + what + " comes before its time");
+  if (own_.contains({place.first, next.sequence.value}))
+    broken("P4: " + what + " is made, and its entry was set aside before");
+  if (next.claims != (before ? before->record.claims : 0))
+    broken("P6: " + what + " counts as an attempt");
+  if (!before || is_offer(before->record)) return;
+  const Record& prior = before->record;
+  if (prior.state == State::retrying && now.stamp < before->stamp + prior.delay)
+    broken("P6: " + what + " comes before its retry is due");
+  if (prior.state != State::running) return;
+  const core::Attempt* const last = attempt(next, prior.claims);
+  if (!last || !core::without_verdict(last->ending))
+    broken("P6: " + what + " is made, and the attempt before it was cut off without a trace");
+  else if (queue(place.first).in_doubt == InDoubt::hold)
+    broken("P6: " + what +
+           " is made though the attempt before it is in doubt, in a queue that "
+           "holds those");
 }
 
 // P5 of slots: no worker runs more than it holds of them, and so all together no more than the queue's
@@ -234,6 +289,11 @@ void Witness::check_transition(const Place& place, const Seen& before, const Rec
 // P6: what is recorded of an attempt is what its handler said; without a word there is no verdict.
 void Witness::check_ending(const Place& place, Seen& before, const Stored& now) {
   if (before.record.state != State::running) return;
+  if (before.record.offer) {
+    if (now.record.in_doubt && !before.record.in_doubt)
+      broken("P6: " + text(place) + " was offered and not started, and is in doubt");
+    return;
+  }
   const core::Attempt* const last = attempt(now.record, before.record.claims);
   if (!last) return broken("P6: an attempt of " + text(place) + " is missing");
   if (last->ending == Ending::running) return;
@@ -285,7 +345,8 @@ void Witness::check_claim(const Process&, const Place& place, const Seen* before
   if (!(*entry)->body)
     return broken("P4: " + text(place) + " is claimed, and its body is gone by its age");
   const auto actions = new_actions(before ? &before->record : nullptr, next);
-  const bool ordered = std::any_of(actions.begin(), actions.end(), ordered_to_run);
+  const bool ordered =
+      (before && before->ordered) || std::any_of(actions.begin(), actions.end(), ordered_to_run);
   const bool ever_ordered = std::any_of(next.story.begin(), next.story.end(), ordered_to_run);
   const std::string what = "attempt " + std::to_string(next.claims) + " of " + text(place);
   if (now.stamp < (*entry)->not_before()) broken("P4: " + what + " begins before its time");
@@ -401,7 +462,8 @@ void Witness::started(const Process& by, const engine::TaskAttempt& a) {
     return broken("P6: " + what + " began with the token " + std::to_string(a.token.value) +
                   ", which no claim has");
   Claim& claim = found->second;
-  if (claim.place != Place{a.queue, a.key} || claim.attempt != a.attempt || claim.claimant != &by)
+  if (claim.place != Place{a.queue, a.key} || claim.attempt != a.attempt ||
+      (claim.claimant != &by && !claim.pulled))
     broken("P6: " + what + " began with the token of another claim");
   if (claim.started) broken("P6: " + what + " began twice with one claim");
   // Where no clock is wrong and nobody was frozen, nobody begins what is another's by now.
@@ -412,6 +474,7 @@ void Witness::started(const Process& by, const engine::TaskAttempt& a) {
            " has claimed the task since");
   claim.started = true;
   claim.id = a.task.id;
+  if (claim.pulled) return;
   ++handlers_[{&by, std::string(a.queue)}];
   check_slots(by, std::string(a.queue));
 }
@@ -424,9 +487,9 @@ void Witness::said(const Process& by, const engine::TaskAttempt& a, Outcome::Kin
                                std::to_string(a.attempt) + " " +
                                std::string(kWords[static_cast<std::size_t>(word)]);
                       });
-  --handlers_[{&by, std::string(a.queue)}];
-  if (const auto claim = claims_.find(a.token.value); claim != claims_.end())
-    claim->second.word = word;
+  const auto claim = claims_.find(a.token.value);
+  if (claim != claims_.end()) claim->second.word = word;
+  if (claim == claims_.end() || !claim->second.pulled) --handlers_[{&by, std::string(a.queue)}];
 }
 
 void Witness::attempt_over(const engine::TaskAttempt& a) {
@@ -442,6 +505,10 @@ void Witness::probe_said(const engine::TaskAttempt& a, bool happened) {
 void Witness::told_fenced(const Process& by, std::string_view id) {
   world_.trace().note(world_.now(), by.name(), "is fenced", 0, [&] { return std::string(id); });
   fenced_.emplace(&by, id);
+}
+
+void Witness::puller_told(std::uint64_t token) {
+  if (const auto claim = claims_.find(token); claim != claims_.end()) claim->second.told = true;
 }
 
 void Witness::worker_failed(const Process& by) { failed_.insert(&by); }
@@ -562,7 +629,7 @@ void Witness::check_words() {
   for (const auto& [token, claim] : claims_) {
     if (claim.word != Outcome::Kind::completed || claim.over || claim.claimant->dead()) continue;
     if (claim.recorded == Ending::completed || failed_.contains(claim.claimant)) continue;
-    if (!fenced_.contains({claim.claimant, claim.id}))
+    if (!claim.told && !fenced_.contains({claim.claimant, claim.id}))
       broken("P3: " + claim.claimant->name() + " completed attempt " +
              std::to_string(claim.attempt) + " of " + text(claim.place) + ", it is recorded as " +
              std::string(to_string(claim.recorded)) + ", and the worker was not told");

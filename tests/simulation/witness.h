@@ -48,6 +48,10 @@ class Witness {
   void attempt_over(const engine::TaskAttempt& task_attempt);
   void probe_said(const engine::TaskAttempt& task_attempt, bool happened);
   void told_fenced(const Process& by, std::string_view id);
+  // The same of a claim that began as an offer.
+  void puller_told(std::uint64_t token);
+  // The holder of this offer gives it back.
+  void gives_back(const core::Nonce& nonce) { given_back_.insert(nonce); }
   // Its worker ended with an error: what it could not record is in doubt.
   void worker_failed(const Process& by);
   void interrupted(const Process& by);
@@ -81,6 +85,8 @@ class Witness {
   struct Claim {
     Place place{};
     const Process* claimant = nullptr;
+    bool pulled = false;  // begun by the start of an offer
+    bool told = false;    // its puller was told that its word does not count
     std::string id{};
     std::uint32_t attempt{};
     bool started = false;
@@ -96,6 +102,8 @@ class Witness {
     const Process* claimant = nullptr;
     std::uint64_t token{};
     std::uint32_t used{};  // claims that count since a person's last order
+    bool ordered = false;  // a person ordered it to run since the last attempt began
+    bool pulled = false;   // held by whoever has its handle
   };
   struct Published {
     std::uint64_t sequence{};
@@ -122,6 +130,9 @@ class Witness {
                    const store::Stored& now, Write how);
   void check_steps(const Place& place, const Seen* before, const core::Record& now);
   void check_entry_record(const store::Address& at, const core::Record& now);
+  void check_pulled_lease(const Process& by, const Place& place, const Seen& before,
+                          const store::Stored& now);
+  void check_offer(const Place& place, const Seen* before, const store::Stored& now);
   void check_slots(const Process& by, const std::string& queue);
 
   void check_log();
@@ -149,6 +160,7 @@ class Witness {
   std::set<std::pair<const Process*, std::string>> fenced_;
   std::map<std::pair<const Process*, std::string>, int> handlers_;  // under way, by queue
   std::set<const Process*> lost_slots_;
+  std::set<core::Nonce> given_back_;
   std::set<const Process*> failed_;
   std::set<const Process*> interrupted_;
   struct Promise {

@@ -38,6 +38,13 @@ class RandomRecord {
     if (below(2) == 0) out.reply = core::ReplyTo{.topic = bytes(), .id = bytes()};
     out.reply_due = below(2) == 0;
     if (below(2) == 0) out.own = own();
+    if (below(2) == 0)
+      out.offer = core::Offer{.worker = bytes(),
+                              .at = Time{duration()},
+                              .before = static_cast<State>(below(9)),
+                              .can_probe = below(2) == 0};
+    out.lapsed = static_cast<std::uint32_t>(number());
+    if (below(2) == 0) out.started = core::StoreTime{duration()};
     return out;
   }
 
@@ -68,6 +75,7 @@ class RandomRecord {
     out.error = bytes();
     out.probing = below(2) == 0;
     out.log = bytes();
+    if (below(2) == 0) fill(out.nonce.bytes);
     return out;
   }
 
@@ -84,6 +92,7 @@ class RandomRecord {
     out.result_cut = below(2) == 0;
     out.failed = static_cast<std::uint32_t>(number());
     out.error = bytes();
+    out.call = bytes();
     return out;
   }
 

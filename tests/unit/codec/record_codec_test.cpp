@@ -67,6 +67,22 @@ core::Record awaited() {
   return record;
 }
 
+// Offered and not started, after an attempt that began as an offer.
+core::Record offered() {
+  core::Record record;
+  record.state = State::running;
+  record.attempts.resize(1);
+  record.attempts[0].nonce.bytes.fill(0xEF);
+  record.steps.resize(1);
+  record.steps[0].name = "s";
+  record.steps[0].call = "c";
+  record.offer = core::Offer{
+      .worker = "w", .at = Time{Duration{1}}, .before = State::retrying, .can_probe = true};
+  record.lapsed = 3;
+  record.started = core::StoreTime{Duration{-1}};
+  return record;
+}
+
 core::Order order() {
   core::Order order;
   order.kind = core::Order::Kind::complete_step;
@@ -102,6 +118,7 @@ TEST(RecordCodec, RoundTrips) {
   EXPECT_EQ(*decode(encode(example())), example());
   EXPECT_EQ(*decode(encode(eventful())), eventful());
   EXPECT_EQ(*decode(encode(awaited())), awaited());
+  EXPECT_EQ(*decode(encode(offered())), offered());
 }
 
 TEST(RecordCodec, OrdersRoundTrip) {
@@ -180,6 +197,19 @@ TEST(RecordCodec, BytesOfAReplyAndAnOwnPolicy) {
   core::Record plain;
   plain.own.emplace();
   EXPECT_EQ(without_checksum(encode(plain)), "\x01\x35\x00"s) << "its defaults are left out";
+}
+
+TEST(RecordCodec, BytesOfAnOffer) {
+  const std::string expected(
+      "\x01"
+      "\x06\x01"
+      "\x19\x12\x15\x10\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF\xEF"
+      "\x27\x06\x03\x01s\x1B\x01"
+      "c"
+      "\x37\x09\x03\x01w\x04\x02\x06\x02\x08\x01"
+      "\x38\x03"
+      "\x3A\x01");
+  EXPECT_EQ(without_checksum(encode(offered())), expected);
 }
 
 TEST(RecordCodec, BytesOfAnOrder) {
@@ -270,7 +300,7 @@ TEST(RecordCodec, NewerVersionsAreRefusedByName) {
 
 TEST(RecordCodec, UnknownFieldsAreSkipped) {
   std::string content = without_checksum(encode(example()));
-  append_number_field(27, 12345, content);
+  append_number_field(90, 12345, content);
   append_bytes_field(400, "of a newer one", content);
   append_bytes_field(400, "and again", content);
   const auto decoded = decode(resealed(content));

@@ -49,6 +49,8 @@ TEST(Facts, TakeAnUnfinishedTextAsFarAsItGoes) {
 
 TEST(Reason, HasAName) {
   EXPECT_EQ(to_string(Reason::none), "none");
+  EXPECT_EQ(to_string(Reason::claim_not_started), "claim_not_started");
+  EXPECT_EQ(to_string(Reason::step_under_way), "step_under_way");
   EXPECT_EQ(to_string(Reason::step_cannot_repeat), "step_cannot_repeat");
 }
 

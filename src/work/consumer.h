@@ -1,0 +1,78 @@
+// The pull interface of a queue: once/consumer.h describes it for callers. Every call reads the
+// records that the handles name, asks decide(), and writes. So a Consumer has no state of its claims,
+// and any process may go on with a claim.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "codec/claim_handle.h"
+#include "once/consumer.h"
+#include "work/housekeeper.h"
+#include "work/intake.h"
+
+namespace once::engine {
+
+struct ConsumerSettings {
+  Queue queue{};
+  std::string name{};
+  bool can_probe = false;
+  bool keeps_house = true;  // the sweep and the retention
+};
+
+// Any thread may call. The store and the scheduler outlive it.
+class Consumer {
+ public:
+  static Result<std::unique_ptr<Consumer>> make(store::Store& store, Scheduler& scheduler,
+                                                ConsumerSettings settings);
+
+  Result<std::vector<Offer>> offer(std::size_t most, Duration wait, std::stop_token stop);
+  std::vector<Result<StartedTask>> start(std::span<const std::string> claims);
+  std::vector<Result<RenewResult>> renew(std::span<const std::string> claims);
+  Result<StepStart> begin_step(std::string_view claim, std::string_view name, StepOptions options);
+  Result<void> end_step(std::string_view claim, std::string_view name, Body result);
+  Result<void> fail_step(std::string_view claim, std::string_view name, std::string why);
+  Result<void> hold_step(std::string_view claim, std::string_view name, std::string why);
+  Settled settle(std::vector<Settlement> settlements, std::size_t next);
+
+ private:
+  using Handle = encoding::ClaimHandle;
+  using Make = std::function<core::Command(std::size_t place, const core::Nonce& nonce)>;
+
+  Consumer(store::Store& store, Scheduler& scheduler, ConsumerSettings settings,
+           encoding::KeyTemplate key, std::unique_ptr<store::Membership> membership);
+
+  // The claims that can be read, with their records and commands. The others have an answer already.
+  struct Intents {
+    std::vector<Intent> intents{};
+    std::vector<std::size_t> places{};  // of the intents among the claims
+    std::vector<std::optional<Error>> errors{};
+  };
+  Result<Handle> handle_of(std::string_view claim) const;
+  Intents intents_of(std::span<const std::string> claims, const Make& make);
+  // Writes one command per claim.
+  std::vector<Result<WriteResult>> write(std::span<const std::string> claims, const Make& make);
+  Result<WriteResult> write(std::string_view claim, const core::Command& command);
+  Result<void> record_step(std::string_view claim, std::string_view name,
+                           const core::Command& command);
+  Result<store::Entry> entry_of(std::string_view claim) const;
+  Result<StartedTask> started(const std::string& claim, store::Entry entry,
+                              const WriteResult& written) const;
+  core::Command command_of(const Settlement& settlement, const core::Nonce& nonce) const;
+  std::vector<Offer> offers_of(RunningTasks tasks);
+  void follow_definition();
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  const ConsumerSettings settings_;
+  const std::string zone_;
+  const std::unique_ptr<store::Membership> membership_;
+  LedgerWriter writer_;
+  WorkerCounters counters_;
+  Intake intake_;
+  std::mutex mutex_;
+  Moment followed_at_{};  // under mutex_
+  std::optional<Housekeeper> housekeeper_;
+};
+
+}  // namespace once::engine
