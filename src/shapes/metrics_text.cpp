@@ -1,11 +1,11 @@
 // The names, and how they are written down.
-#include "cli/ops/metrics_text.h"
+#include "shapes/metrics_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -80,6 +80,16 @@ std::string text(const Labels& labels) {
     parts.push_back(fmt::format("{}=\"{}\"", name, label_value(value)));
   }
   return fmt::format("{{{}}}", fmt::join(parts, ","));
+}
+
+// A count that is there from the start, as zero, is one whose growth can be seen.
+void add_idle_queues(const Status& status, Audit& audit) {
+  for (const QueueStatus& queue : status.queues) {
+    const bool counted =
+        std::any_of(audit.lines.begin(), audit.lines.end(),
+                    [&](const AuditLine& line) { return line.queue == queue.queue.name; });
+    if (!counted) audit.lines.push_back({.queue = queue.queue.name});
+  }
 }
 
 }  // namespace
@@ -190,6 +200,18 @@ Families audit_families(const Audit& audit) {
   }
   add(discrepancies, {}, audit.discrepancies.size() + audit.unlisted);
   return {published, duplicates, attempts, reruns, twice, discrepancies, to_start, to_record};
+}
+
+Result<Families> zone_families(const Zone& zone, bool quick, std::function<void(double)> progress) {
+  const auto status = zone.status();
+  if (!status) return status.error();
+  Families families = status_families(*status);
+  if (quick) return families;
+  auto audit = zone.audit({.by = AuditOptions::Period::all, .progress = std::move(progress)});
+  if (!audit) return audit.error();
+  add_idle_queues(*status, *audit);
+  for (Family& family : audit_families(*audit)) families.push_back(std::move(family));
+  return families;
 }
 
 std::string prometheus_text(const Families& families) {
