@@ -227,6 +227,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     look_timer_.cancel();
     on_pool([last](Connection& self) { return self.poll_.look(last); },
             [](Connection& self, std::optional<Response> response) {
+              if (self.gone_) return self.close();
               if (!response) return self.park();
               self.leave_parking();
               self.write(std::move(*response));
@@ -273,7 +274,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // --- Writing
 
   void write(Response response) {
-    if (gone_) return close();
     state_ = State::writing;
     if (shared_.draining) keep_alive_ = false;
     response_ = {};
