@@ -135,7 +135,7 @@ Answer Router::answer(const Request& request) const {
   const Path path = pattern_of(std::string(target.substr(0, question)));
   const std::string_view query =
       question == target.npos ? std::string_view{} : target.substr(question + 1);
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
   std::set<std::string> allowed;
   for (const Compiled& each : routes_) {
     auto parameters = match(each.path, path);

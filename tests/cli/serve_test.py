@@ -5,6 +5,7 @@ import calendar
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -18,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from once_command import NATS, OnceTest  # noqa: E402
 
+ROOT = Path(__file__).resolve().parents[2]
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 
@@ -606,6 +608,39 @@ class StoreAway(ServeTest):
         self.assertEqual({"ok": True}, self.get("/healthz"))
         locker.communicate()
         self.publish("t", {}, "b")
+
+
+class Page(ServeTest):
+    """docs/http.md"""
+
+    TEXT = (ROOT / "docs/http.md").read_text()
+
+    def test_every_example_works(self):
+        self.serve()
+        blocks = re.findall(r"^```sh\n(.*?)^```", self.TEXT, re.DOTALL | re.MULTILINE)
+        self.assertIn("once serve", blocks[0])
+        examples, decisions = "".join(blocks[1:]).split("decide() {")
+        decisions, last = decisions.split('curl "$ONCE_URL/healthz"')
+        self.run_examples(examples)
+        self.ok("cancel", "order-18")  # it would start in ten minutes
+        self.work("billing", "exit 74")  # the next examples decide about tasks in doubt
+        self.run_examples("decide() {" + decisions)
+        self.run_examples('curl "$ONCE_URL/healthz"' + last)
+
+    def test_every_path_is_on_the_page(self):
+        sources = "".join(file.read_text() for file in sorted((ROOT / "src/server").glob("*_routes.cpp")))
+        paths = set(re.findall(r'"(/v1/[^"{]+|/\w+)', sources))
+        self.assertGreater(len(paths), 8)
+        self.assertEqual(set(), {path for path in paths if path not in self.TEXT})
+        acts = set(re.findall(r'action_route\(zone, "(\w+)"', sources)) | set(re.findall(r'one \+ ":(\w+)"', sources))
+        self.assertEqual({"cancel", "retry", "complete", "drop", "pause", "resume"}, acts)
+        self.assertEqual(set(), {act for act in acts if f":{act}" not in self.TEXT})
+
+    def run_examples(self, text):
+        fails = 'curl() { command curl -sS --fail-with-body -m 30 "$@" || { echo "failed: $*" >&2; exit 1; }; }\n'
+        done = subprocess.run(["bash", "-eu", "-c", fails + text], capture_output=True, text=True, timeout=60,
+                              env={**self.environment, "ONCE_URL": f"http://127.0.0.1:{self.port}"})  # fmt: skip
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
