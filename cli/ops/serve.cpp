@@ -1,6 +1,7 @@
 // once serve [--listen HOST:PORT] [--socket PATH]
 #include <fmt/format.h>
 
+#include <memory>
 #include <thread>
 
 #include "cli/app/commands.h"
@@ -84,8 +85,10 @@ int serve(Session& session, const ServeOptions& options) {
     session.hint("ending: requests that were received are answered");
     server->stop();
   });
+  // Ends the waiter also if run() throws.
+  const std::unique_ptr<Signals, void (*)(Signals*)> waking(&signals,
+                                                            [](Signals* all) { all->wake(); });
   server->run();
-  signals.wake();
   return kDone;
 }
 
