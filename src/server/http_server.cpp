@@ -24,7 +24,8 @@
 #include <set>
 
 namespace once::server {
-namespace {
+// Not anonymous: HttpServer::Impl has a member of this type.
+namespace connection {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
@@ -342,6 +343,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<http::response_serializer<http::string_body>> serializer_{};
   std::array<char, 4096> scratch_{};
 };
+
+}  // namespace connection
+
+using namespace connection;
+
+namespace {
 
 Error cannot_listen(const std::string& where, const std::string& why) {
   return {.code = Code::failed, .message = fmt::format("cannot listen on {}: {}", where, why)};

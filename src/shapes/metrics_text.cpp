@@ -22,10 +22,10 @@ std::string_view to_string(Type type) {
   return "untyped";
 }
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+double as_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-double seconds(const std::optional<Duration>& duration) {
-  return duration ? std::max(0.0, seconds(*duration)) : 0.0;
+double as_seconds(const std::optional<Duration>& duration) {
+  return duration ? std::max(0.0, as_seconds(*duration)) : 0.0;
 }
 
 Labels with(Labels labels, std::string name, std::string value) {
@@ -45,10 +45,10 @@ void add(Family& to, const Labels& labels, const Histogram& histogram) {
     const bool last = i == Histogram::kBounds.size();
     to.samples.push_back(
         {to.name + "_bucket",
-         with(labels, "le", last ? "+Inf" : fmt::format("{}", seconds(Histogram::kBounds[i]))),
+         with(labels, "le", last ? "+Inf" : fmt::format("{}", as_seconds(Histogram::kBounds[i]))),
          static_cast<double>(so_far)});
   }
-  to.samples.push_back({to.name + "_sum", labels, seconds(histogram.sum)});
+  to.samples.push_back({to.name + "_sum", labels, as_seconds(histogram.sum)});
   to.samples.push_back({to.name + "_count", labels, static_cast<double>(so_far)});
 }
 
@@ -157,8 +157,8 @@ Families status_families(const Status& status) {
     for (const auto& [state, count] : queue.tasks) {
       add(tasks, with(labels, "state", std::string(once::to_string(state))), count);
     }
-    add(waiting, labels, seconds(queue.oldest_waiting));
-    add(in_doubt, labels, seconds(queue.oldest_in_doubt));
+    add(waiting, labels, as_seconds(queue.oldest_waiting));
+    add(in_doubt, labels, as_seconds(queue.oldest_in_doubt));
     add(workers, labels, queue.workers);
     add(paused, labels, queue.queue.paused ? 1 : 0);
   }
