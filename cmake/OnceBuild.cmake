@@ -90,6 +90,21 @@ function(once_library name)
   endif()
 endfunction()
 
+# once_command_part(NAME GLOB...): a room that belongs to the command and not to the library, as the OBJECT
+# library once_NAME.
+function(once_command_part name)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
+  file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  find_package(fmt REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  find_package(Boost 1.81 REQUIRED)  # headers of Asio and Beast
+  add_library(once_${name} OBJECT ${sources})
+  target_include_directories(once_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(once_${name} PRIVATE once_flags Boost::headers PUBLIC fmt::fmt
+                                             nlohmann_json::nlohmann_json Threads::Threads)
+  once_unity(once_${name})
+endfunction()
+
 # once_command(NAME GLOB...): the executable `once`, on the public headers and those of src/tooling.
 function(once_command name)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE globs)
@@ -99,8 +114,8 @@ function(once_command name)
   find_package(nlohmann_json REQUIRED)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(${name} PRIVATE once::once once_flags fmt::fmt CLI11::CLI11
-                                        nlohmann_json::nlohmann_json)
+  target_link_libraries(${name} PRIVATE once_shapes once_server once::once once_flags fmt::fmt
+                                        CLI11::CLI11 nlohmann_json::nlohmann_json)
   once_unity(${name})
   set_target_properties(${name} PROPERTIES OUTPUT_NAME once RUNTIME_OUTPUT_DIRECTORY
                                                             ${PROJECT_BINARY_DIR})

@@ -34,6 +34,7 @@ void add_audit(CLI::App& root, Session& session);
 void add_retention(CLI::App& root, Session& session);
 void add_metrics(CLI::App& root, Session& session);
 void add_doctor(CLI::App& root, Session& session);
+void add_serve(CLI::App& root, Session& session);
 void add_bench(CLI::App& root, Session& session);
 void add_demo(CLI::App& root, Session& session);
 void add_version(CLI::App& root, Session& session);

@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

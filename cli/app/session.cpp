@@ -10,9 +10,10 @@
 #include <filesystem>
 
 #include "cli/app/advice.h"
-#include "cli/app/json_line.h"
 #include "cli/app/login.h"
-#include "cli/app/values.h"
+#include "shapes/error_json.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -92,35 +93,7 @@ Style Session::style() const {
 }
 
 JsonLine& add_error(JsonLine& line, const Error& error) {
-  line.text("error", to_string(error.code))
-      .text("message", with_advice(error))
-      .boolean("retryable", error.retryable)
-      .boolean("in_doubt", error.in_doubt);
-  if (error.reason != Reason::none) {
-    std::map<std::string, std::string> facts;
-    for (const Facts::Fact& fact : error.facts) facts.emplace(fact.name, fact.value);
-    line.text("reason", to_string(error.reason)).json("facts", json_object(facts));
-  }
-  if (error.conflict) {
-    const Conflict& conflict = *error.conflict;
-    if (conflict.key.empty()) {
-      line.text("id", conflict.id);
-    } else {
-      line.text("run", conflict.id).text("key", conflict.key);
-    }
-    if (conflict.sequence > 0) line.number("sequence", conflict.sequence);
-    if (!conflict.digest.empty()) {
-      line.text("digest", conflict.digest).text("given_digest", conflict.given_digest);
-    }
-    if (conflict.differs) {
-      std::vector<std::string> paths;
-      for (const std::string& path : *conflict.differs) paths.push_back(json_string(path));
-      line.json("differs", json_array(paths));
-    } else {
-      line.null("differs");
-    }
-  }
-  return line;
+  return add_error(line, error, with_advice(error));
 }
 
 int Session::fail(const Error& error) { return fail(error, JsonLine{}); }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

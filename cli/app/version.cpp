@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
+#include "shapes/json_line.h"
 
 namespace once::cli {
 

@@ -10,9 +10,9 @@
 #include "cli/app/login.h"
 #include "cli/app/options.h"
 #include "cli/app/temp_folder.h"
-#include "cli/app/values.h"
 #include "cli/demo/result.h"
 #include "cli/demo/show.h"
+#include "shapes/values.h"
 #include "tooling/bare_store_baseline.h"
 #include "tooling/text.h"
 

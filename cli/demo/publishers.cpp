@@ -8,7 +8,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "cli/app/json_line.h"
+#include "shapes/json_line.h"
 
 namespace once::cli::demo {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cli/app/values.h"
 #include "cli/demo/effects.h"
+#include "shapes/values.h"
 
 namespace once::cli::demo {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli::demo {

@@ -3,12 +3,12 @@
 
 #include "cli/app/advice.h"
 #include "cli/app/input.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
 #include "cli/flow/flow.h"
 #include "cli/flow/name.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

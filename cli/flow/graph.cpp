@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/app/values.h"
 #include "cli/flow/picture.h"
 #include "cli/flow/print.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 

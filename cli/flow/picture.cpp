@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

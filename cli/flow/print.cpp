@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "cli/app/json_line.h"
-#include "cli/app/values.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

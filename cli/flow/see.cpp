@@ -6,14 +6,14 @@
 #include <map>
 #include <set>
 
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
 #include "cli/app/watch_loop.h"
 #include "cli/flow/flow.h"
 #include "cli/flow/graph.h"
 #include "cli/flow/name.h"
 #include "cli/flow/print.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include "cli/app/input.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
 #include "cli/flow/flow.h"
 #include "cli/flow/name.h"
 #include "cli/flow/wait.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

@@ -8,11 +8,11 @@
 #include <thread>
 #include <utility>
 
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
 #include "cli/flow/flow.h"
 #include "cli/flow/print.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

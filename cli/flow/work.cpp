@@ -4,10 +4,10 @@
 #include "cli/app/options.h"
 #include "cli/app/patience.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
 #include "cli/flow/flow.h"
-#include "cli/queue/queue_definition.h"
 #include "cli/work/service.h"
+#include "shapes/queue_definition.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

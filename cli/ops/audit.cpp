@@ -6,13 +6,13 @@
 #include <cstdio>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/progress.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
 #include "cli/app/watch_loop.h"
 #include "cli/flow/print.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

@@ -14,12 +14,12 @@
 #include <unordered_map>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/login.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
 #include "cli/app/signals.h"
 #include "cli/app/temp_folder.h"
+#include "shapes/json_line.h"
 #include "tooling/bare_store_baseline.h"
 
 namespace once::cli {

@@ -1,14 +1,12 @@
 // once metrics [--quick]: what the zone knows, for a scrape by textfile or cron.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/progress.h"
 #include "cli/app/session.h"
-#include "cli/ops/metrics_text.h"
+#include "shapes/json_line.h"
+#include "shapes/metrics_text.h"
 
 namespace once::cli {
 namespace {
@@ -23,30 +21,13 @@ std::string json_line(const Sample& sample) {
       .str();
 }
 
-// A count that is there from the start, as zero, is one whose growth can be seen.
-void add_idle_queues(const Status& status, Audit& audit) {
-  for (const QueueStatus& queue : status.queues) {
-    const bool counted =
-        std::any_of(audit.lines.begin(), audit.lines.end(),
-                    [&](const AuditLine& line) { return line.queue == queue.queue.name; });
-    if (!counted) audit.lines.push_back({.queue = queue.queue.name});
-  }
-}
-
 int metrics(Session& session, bool quick) {
   auto zone = session.open(Missing::refuse);
   if (!zone) return session.fail(zone.error());
-  const auto status = zone->status();
-  if (!status) return session.fail(status.error());
-  Families families = status_families(*status);
-  if (!quick) {
-    Progress progress("metrics", session.quiet);
-    auto audit = zone->audit({.by = AuditOptions::Period::all,
-                              .progress = [&](double fraction) { progress.at(fraction); }});
-    if (!audit) return session.fail(audit.error());
-    add_idle_queues(*status, *audit);
-    for (Family& family : audit_families(*audit)) families.push_back(std::move(family));
-  }
+  Progress progress("metrics", session.quiet);
+  auto measured = zone_families(*zone, quick, [&](double fraction) { progress.at(fraction); });
+  if (!measured) return session.fail(measured.error());
+  const Families families = std::move(*measured);
   if (!session.json) {
     session.out.write(prometheus_text(families));
     return kDone;

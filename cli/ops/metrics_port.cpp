@@ -9,8 +9,8 @@
 #include <condition_variable>
 #include <thread>
 
-#include "cli/app/values.h"
-#include "cli/ops/metrics_text.h"
+#include "shapes/metrics_text.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

@@ -2,48 +2,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
 #include "cli/app/watch_loop.h"
-#include "cli/queue/queue_definition.h"
+#include "shapes/json_line.h"
+#include "shapes/queue_definition.h"
+#include "shapes/status_json.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
 namespace {
 
-constexpr std::array kStatusStates{State::scheduled, State::waiting,   State::running,
-                                   State::retrying,  State::in_doubt,  State::completed,
-                                   State::dead,      State::cancelled, State::duplicate};
-
-std::uint64_t count_of(const QueueStatus& status, State state) {
-  const auto found = status.tasks.find(state);
-  return found == status.tasks.end() ? 0 : found->second;
-}
-
-void add_age(JsonLine& line, std::string_view name, const std::optional<Duration>& age) {
-  if (age) {
-    line.number(name, static_cast<std::uint64_t>(std::max<Duration::rep>(age->count(), 0)) / 1000);
-  } else {
-    line.null(name);
-  }
-}
-
 void print_json(Session& session, const Status& status) {
-  for (const QueueStatus& queue : status.queues) {
-    JsonLine line;
-    line.text("queue", queue.queue.name).text_or_null("topic", queue.queue.topic);
-    for (State state : kStatusStates) line.number(to_string(state), count_of(queue, state));
-    line.number("workers", queue.workers);
-    add_age(line, "oldest_waiting_s", queue.oldest_waiting);
-    add_age(line, "oldest_in_doubt_s", queue.oldest_in_doubt);
-    line.boolean("paused", queue.queue.paused);
-    session.out.line(line.str());
-  }
+  for (const QueueStatus& queue : status.queues) session.out.line(status_json(queue));
   session.out.line(JsonLine{}.number("unrouted", status.unrouted).str());
 }
 

@@ -10,19 +10,13 @@
 #include "cli/app/input.h"
 #include "cli/app/toml_file.h"
 #include "cli/app/usage.h"
-#include "cli/app/values.h"
+#include "shapes/queue_fields.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string kind_of(const Json& value) {
-  if (value.is_string()) return fmt::format("\"{}\"", printable(value.get<std::string>()));
-  if (value.is_array()) return "a list";
-  if (value.is_object()) return "a table";
-  return value.dump();
-}
 
 // A member that is there twice: the parser would take the last one without a word.
 class Repetitions {
@@ -135,83 +129,21 @@ class Reader {
     if (!options.delivers() && !options.ledger)
       return tell(path, fmt::format("queue {} needs a topic, a stream or ledger = true", name));
     auto queue = queue_from(name, options);
-    if (!queue) return tell(path, as_field(queue.error().message));
+    if (!queue) return tell(path, option_as_field(queue.error().message));
     if (!queues_.insert(name).second)
       return tell(path, fmt::format("queue {} is declared twice", name));
     to_.queues.push_back({spot(path), std::move(*queue), options.from});
   }
 
-  // "--in-doubt takes ..." of the command line is "in_doubt takes ..." here.
-  static std::string as_field(std::string message) {
-    if (!message.starts_with("--")) return message;
-    message.erase(0, 2);
-    std::replace(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(message.find(' ')),
-                 '-', '_');
-    return message;
-  }
-
   void read_field(const std::string& name, const Json& value, const std::string& at,
                   QueueOptions& options) {
-    const auto fields = queue_fields();
-    const auto field = std::find_if(fields.begin(), fields.end(),
-                                    [&](const QueueField& each) { return name == each.name; });
-    if (field == fields.end()) {
+    const QueueField* field = find_queue_field(name);
+    if (field == nullptr) {
       std::vector<std::string> known{"name"};
-      for (const QueueField& each : fields) known.emplace_back(each.name);
+      for (const QueueField& each : queue_fields()) known.emplace_back(each.name);
       return unknown(at, name, known);
     }
-    if (const auto* text = std::get_if<QueueField::Text>(&field->to))
-      read_text(*field, value, at, options.*(*text));
-    else if (const auto* length = std::get_if<QueueField::Length>(&field->to))
-      read_length(*field, value, at, options.*(*length));
-    else if (const auto* number = std::get_if<QueueField::Count>(&field->to))
-      read_number(*field, value, at, options.*(*number));
-    else if (!value.is_boolean())
-      tell(at, fmt::format("takes true or false, not {}", kind_of(value)));
-    else
-      options.*std::get<QueueField::Switch>(field->to) = value.get<bool>();
-  }
-
-  void read_text(const QueueField& field, const Json& value, const std::string& at,
-                 std::optional<std::string>& to) {
-    const std::string_view name = field.name;
-    if (name == "from" && value.is_number_unsigned())
-      to = value.dump();
-    else if (name == "backoff" && value.is_array() && !value.empty() &&
-             std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); }))
-      to = fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), ","));
-    else if (value.is_string())
-      to = value.get<std::string>();
-    else
-      return tell(at, fmt::format("takes a text, not {}", kind_of(value)));
-    if (name == "from" && *to != "start" && *to != "now" && parse_number(*to).value_or(0) == 0 &&
-        !parse_time(*to))
-      tell(at, fmt::format("takes start, now, a sequence from 1 on or a time such as "
-                           "2024-05-01T09:30:00Z, not {}",
-                           kind_of(value)));
-  }
-
-  void read_length(const QueueField& field, const Json& value, const std::string& at,
-                   std::optional<Duration>& to) {
-    if (value.is_string())
-      to = parse_duration(value.get<std::string>());
-    else if (value == 0)
-      to = Duration{0};
-    if (!to)
-      tell(at, fmt::format("takes a duration such as \"500ms\", \"30s\" or \"1h30m\", not {}",
-                           kind_of(value)));
-    else if (static_cast<std::uint64_t>(to->count()) < field.least)
-      tell(at, fmt::format("takes at least {}",
-                           format_duration(Duration{static_cast<Duration::rep>(field.least)})));
-  }
-
-  void read_number(const QueueField& field, const Json& value, const std::string& at,
-                   std::optional<std::uint64_t>& to) {
-    const bool whole = value.is_number_integer() && value >= 0;
-    if (whole) to = value.get<std::uint64_t>();
-    if (!whole || *to < field.least || *to > kMostCount)
-      tell(at, fmt::format("takes a whole number from {} to {}, not {}", field.least, kMostCount,
-                           kind_of(value)));
+    if (const auto mistake = read_queue_field(*field, value, options)) tell(at, *mistake);
   }
 
   // --- Workflows

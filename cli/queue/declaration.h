@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/queue/queue_definition.h"
 #include "once/flows.h"
+#include "shapes/queue_definition.h"
 
 namespace once::cli {
 

@@ -14,10 +14,10 @@
 
 #include "cli/app/advice.h"
 #include "cli/app/input.h"
-#include "cli/app/json_line.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
-#include "cli/task/batch_line.h"
+#include "shapes/batch_line.h"
+#include "shapes/task_json.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -100,10 +100,7 @@ class Batch {
     JsonLine line;
     line.number("line", answer.line);
     if (answer.receipt) {
-      line.text("id", answer.receipt->id)
-          .number("sequence", answer.receipt->sequence)
-          .boolean("duplicate", answer.receipt->duplicate)
-          .text("digest", answer.receipt->digest);
+      add_receipt(line, *answer.receipt);
     } else {
       const Error& error = answer.receipt.error();
       add_error(line, error);

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
 #include "cli/task/ledger_key.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

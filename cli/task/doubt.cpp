@@ -5,8 +5,8 @@
 #include "cli/app/commands.h"
 #include "cli/app/input.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
 #include "cli/task/held_tasks.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 

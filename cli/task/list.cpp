@@ -8,9 +8,9 @@
 #include <set>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
+#include "shapes/task_json.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {
@@ -25,35 +25,6 @@ ListFilter filter_of(const FilterOptions& options, std::optional<State> state, s
           .until = options.older_than,
           .error = options.error.value_or(""),
           .limit = limit};
-}
-
-// What a scheduled task waits for; an item does not say.
-struct Schedule {
-  std::optional<Time> not_before{}, expires{};
-};
-
-Schedule schedule_of(const Zone& zone, const ListItem& item) {
-  if (item.state != State::scheduled || item.sequence == 0) return {};
-  auto entries = zone.tasks().log(item.sequence - 1, 1);
-  if (!entries || entries->empty() || entries->front().sequence != item.sequence) return {};
-  return {entries->front().not_before, entries->front().expires};
-}
-
-std::string json_of(const ListItem& item, const Schedule& schedule) {
-  JsonLine line;
-  line.text("id", item.id).text("queue", item.queue).text("key", item.key);
-  if (item.sequence > 0) {
-    line.number("sequence", item.sequence).text("topic", item.topic);
-  } else {
-    line.null("sequence").null("topic");
-  }
-  return line.text("state", to_string(item.state))
-      .number("attempts", static_cast<std::uint64_t>(item.attempts))
-      .text_or_null("error", item.error)
-      .time("since", item.since)
-      .time_if("not_before", schedule.not_before)
-      .time_if("expires", schedule.expires)
-      .str();
 }
 
 std::string time_or_dash(const std::optional<Time>& time) {
@@ -165,7 +136,7 @@ int print_list(Session& session, const FilterOptions& options, std::optional<Sta
       continue;
     }
     schedules.push_back(schedule_of(*zone, item));
-    if (session.json) session.out.line(json_of(item, schedules.back()));
+    if (session.json) session.out.line(item_json(item, schedules.back()));
   }
   if (!session.json && !session.quiet && !items->empty()) {
     session.out.write(table_of(*items, schedules, session.style()));

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
 #include "cli/app/watch_loop.h"
+#include "shapes/task_json.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -22,17 +22,6 @@ struct LogOptions {
   std::optional<std::uint64_t> after{}, limit{};
   bool follow = false;
 };
-
-std::string json_of(const LogEntry& entry) {
-  JsonLine line;
-  line.number("sequence", entry.sequence).text("id", entry.id).text("topic", entry.topic);
-  return add_content(line, entry)
-      .time("published_at", entry.published_at)
-      .text("digest", entry.digest)
-      .time_if("not_before", entry.not_before)
-      .time_if("expires", entry.expires)
-      .str();
-}
 
 // Cut to the terminal's width; elsewhere nothing is cut.
 std::string for_people(const LogEntry& entry, std::size_t width) {
@@ -66,7 +55,7 @@ int log(Session& session, const LogOptions& options) {
     }
     if (!entries) return session.fail(entries.error());
     for (const LogEntry& entry : *entries) {
-      session.out.line(session.json    ? json_of(entry)
+      session.out.line(session.json    ? entry_json(entry)
                        : session.quiet ? printable(entry.id)
                                        : for_people(entry, width));
       after = entry.sequence;

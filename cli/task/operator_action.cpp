@@ -9,11 +9,11 @@
 #include <iostream>
 #include <set>
 
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
 #include "cli/flow/flow.h"
-#include "cli/queue/queue_definition.h"
+#include "shapes/queue_definition.h"
+#include "shapes/task_json.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -131,10 +131,7 @@ class Doing {
 
   void tell(const Target& target, const Done& done) {
     if (session_.json) {
-      JsonLine line;
-      line.text("id", target.id).text("queue", target.queue).text("outcome", done.outcome);
-      if (options_.dry_run) line.boolean("dry_run", true);
-      session_.out.line(line.str());
+      session_.out.line(action_json(target.id, target.queue, done.outcome, options_.dry_run));
     } else {
       session_.say(
           fmt::format("{} in queue {} {}", printable(target.id), target.queue, done.words));

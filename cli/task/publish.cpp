@@ -8,12 +8,12 @@
 
 #include "cli/app/commands.h"
 #include "cli/app/input.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
 #include "cli/task/batch.h"
 #include "cli/task/wait.h"
+#include "shapes/task_json.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -148,12 +148,8 @@ int publish_one(Session& session, const PublishOptions& options) {
   auto receipt = zone->publish(std::move(*task));
   if (!receipt) return session.fail(receipt.error());
   if (session.json) {
-    session.out.line(JsonLine{}
-                         .text("id", receipt->id)
-                         .number("sequence", receipt->sequence)
-                         .boolean("duplicate", receipt->duplicate)
-                         .text("digest", receipt->digest)
-                         .str());
+    JsonLine line;
+    session.out.line(add_receipt(line, *receipt).str());
   } else {
     session.out.line(session.quiet ? printable(receipt->id)
                                    : for_people(*receipt, id_from_content, not_before));

@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "cli/app/commands.h"
-#include "cli/app/json_line.h"
 #include "cli/app/options.h"
-#include "cli/app/values.h"
 #include "cli/flow/flow.h"
-#include "cli/queue/queue_definition.h"
+#include "shapes/queue_definition.h"
+#include "shapes/task_json.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {
@@ -103,14 +103,7 @@ class WaitForTask {
     const bool completed = outcome.kind() == Outcome::Kind::completed;
     if (!completed && !failure_) failure_ = failure_of(queue, outcome);
     if (session_.json) {
-      JsonLine line;
-      line.text("id", options_.id).text("queue", queue).text("state", state_of(queue, outcome));
-      if (completed) {
-        line.body("result", "raw", outcome.result());
-      } else {
-        line.null("result").text("reason", outcome.why());
-      }
-      session_.out.line(line.str());
+      session_.out.line(result_json(options_.id, queue, state_of(queue, outcome), outcome));
     } else if (completed) {
       if (several) session_.out.write(queue + ": ");
       session_.out.write(outcome.result().text());

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/app/json_line.h"
-#include "cli/app/values.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "cli/app/json_line.h"
-#include "cli/app/values.h"
+#include "shapes/json_line.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

@@ -8,7 +8,7 @@
 #include "cli/app/commands.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
+#include "shapes/values.h"
 
 namespace once::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include "cli/app/options.h"
 #include "cli/app/patience.h"
 #include "cli/app/session.h"
-#include "cli/app/values.h"
-#include "cli/queue/queue_definition.h"
+#include "cli/queue/queue_options.h"
 #include "cli/work/program_voice.h"
 #include "cli/work/service.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

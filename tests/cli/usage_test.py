@@ -20,7 +20,7 @@ COMMANDS = [
     ["flow"], ["flow", "add"], ["flow", "list"], ["flow", "export"], ["flow", "start"], ["flow", "wait"], ["flow", "work"], ["flow", "signal"],
     ["flow", "approve"], ["flow", "cancel"], ["flow", "retry"], ["flow", "runs"], ["flow", "show"],
     ["flow", "events"], ["flow", "graph"],
-    ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["bench"], ["demo"], ["version"], ["completion"], ["help"],
+    ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["serve"], ["bench"], ["demo"], ["version"], ["completion"], ["help"],
 ]  # fmt: skip
 
 
@@ -77,6 +77,7 @@ class Mistakes(OnceTest):
             ["flow", "show"], ["flow", "show", "r", "--at", "x"], ["flow", "show", "r", "--at", "1", "--watch"],
             ["flow", "events"], ["flow", "graph"], ["flow", "export"], ["flow", "export", "w@x"],
             ["flow", "wait"], ["flow", "wait", "r", "--timeout", "5"], ["flow", "add", "--check"],
+            ["serve", "x"], ["serve", "--listen"], ["serve", "--listen", "0.0.0.0:1"], ["serve", "--socket", ""],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertTrue(self.once(*arguments).err.startswith("once: "))

@@ -1,11 +1,11 @@
 // The names, and how they are written down.
-#include "cli/ops/metrics_text.h"
+#include "shapes/metrics_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -22,10 +22,10 @@ std::string_view to_string(Type type) {
   return "untyped";
 }
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+double as_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-double seconds(const std::optional<Duration>& duration) {
-  return duration ? std::max(0.0, seconds(*duration)) : 0.0;
+double as_seconds(const std::optional<Duration>& duration) {
+  return duration ? std::max(0.0, as_seconds(*duration)) : 0.0;
 }
 
 Labels with(Labels labels, std::string name, std::string value) {
@@ -45,10 +45,10 @@ void add(Family& to, const Labels& labels, const Histogram& histogram) {
     const bool last = i == Histogram::kBounds.size();
     to.samples.push_back(
         {to.name + "_bucket",
-         with(labels, "le", last ? "+Inf" : fmt::format("{}", seconds(Histogram::kBounds[i]))),
+         with(labels, "le", last ? "+Inf" : fmt::format("{}", as_seconds(Histogram::kBounds[i]))),
          static_cast<double>(so_far)});
   }
-  to.samples.push_back({to.name + "_sum", labels, seconds(histogram.sum)});
+  to.samples.push_back({to.name + "_sum", labels, as_seconds(histogram.sum)});
   to.samples.push_back({to.name + "_count", labels, static_cast<double>(so_far)});
 }
 
@@ -80,6 +80,16 @@ std::string text(const Labels& labels) {
     parts.push_back(fmt::format("{}=\"{}\"", name, label_value(value)));
   }
   return fmt::format("{{{}}}", fmt::join(parts, ","));
+}
+
+// A count that is there from the start, as zero, is one whose growth can be seen.
+void add_idle_queues(const Status& status, Audit& audit) {
+  for (const QueueStatus& queue : status.queues) {
+    const bool counted =
+        std::any_of(audit.lines.begin(), audit.lines.end(),
+                    [&](const AuditLine& line) { return line.queue == queue.queue.name; });
+    if (!counted) audit.lines.push_back({.queue = queue.queue.name});
+  }
 }
 
 }  // namespace
@@ -147,8 +157,8 @@ Families status_families(const Status& status) {
     for (const auto& [state, count] : queue.tasks) {
       add(tasks, with(labels, "state", std::string(once::to_string(state))), count);
     }
-    add(waiting, labels, seconds(queue.oldest_waiting));
-    add(in_doubt, labels, seconds(queue.oldest_in_doubt));
+    add(waiting, labels, as_seconds(queue.oldest_waiting));
+    add(in_doubt, labels, as_seconds(queue.oldest_in_doubt));
     add(workers, labels, queue.workers);
     add(paused, labels, queue.queue.paused ? 1 : 0);
   }
@@ -190,6 +200,18 @@ Families audit_families(const Audit& audit) {
   }
   add(discrepancies, {}, audit.discrepancies.size() + audit.unlisted);
   return {published, duplicates, attempts, reruns, twice, discrepancies, to_start, to_record};
+}
+
+Result<Families> zone_families(const Zone& zone, bool quick, std::function<void(double)> progress) {
+  const auto status = zone.status();
+  if (!status) return status.error();
+  Families families = status_families(*status);
+  if (quick) return families;
+  auto audit = zone.audit({.by = AuditOptions::Period::all, .progress = std::move(progress)});
+  if (!audit) return audit.error();
+  add_idle_queues(*status, *audit);
+  for (Family& family : audit_families(*audit)) families.push_back(std::move(family));
+  return families;
 }
 
 std::string prometheus_text(const Families& families) {

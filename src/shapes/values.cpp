@@ -1,5 +1,5 @@
 // Durations, times and amounts as people write them.
-#include "cli/app/values.h"
+#include "shapes/values.h"
 
 #include <fmt/format.h>
 

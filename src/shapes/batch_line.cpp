@@ -1,6 +1,6 @@
 // A splitter for the one object a line holds. It finds where values begin and end; strings are read
 // by nlohmann::json, bodies by Body::json.
-#include "cli/task/batch_line.h"
+#include "shapes/batch_line.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/app/values.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

@@ -1,12 +1,12 @@
 // Writing JSON: the half that parsing libraries do not do in one line and in our order.
-#include "cli/app/json_line.h"
+#include "shapes/json_line.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/app/values.h"
 #include "once/json.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {

@@ -1,13 +1,12 @@
 // Options to Queue, `--from` to a sequence, and back to text.
-#include "cli/queue/queue_definition.h"
+#include "shapes/queue_definition.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
-#include "cli/app/options.h"
-#include "cli/app/values.h"
+#include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
@@ -170,19 +169,6 @@ constexpr QueueField kFields[] = {
      "or a duplicate all the same (ignore)"},
 };
 
-void add_options(CLI::App& app, QueueOptions& options, bool fixed) {
-  for (const QueueField& field : kFields) {
-    if (field.fixed != fixed) continue;
-    if (const auto* text = std::get_if<QueueField::Text>(&field.to))
-      add_text(app, field.option(), options.*(*text), field.values, field.help);
-    else if (const auto* length = std::get_if<QueueField::Length>(&field.to))
-      add_duration(app, field.option(), options.*(*length), field.help,
-                   Duration{static_cast<Duration::rep>(field.least)});
-    else if (const auto* number = std::get_if<QueueField::Count>(&field.to))
-      add_number(app, field.option(), options.*(*number), field.help, field.least, kMostCount);
-  }
-}
-
 std::optional<std::string> any(const QueueOptions& options, bool fixed) {
   for (const QueueField& field : kFields)
     if (field.fixed == fixed && field.given(options)) return field.option();
@@ -205,12 +191,6 @@ std::span<const QueueField> queue_fields() { return kFields; }
 
 std::optional<std::string> QueueOptions::any_fixed() const { return any(*this, true); }
 std::optional<std::string> QueueOptions::any_changeable() const { return any(*this, false); }
-
-// --ledger is no option of `work`: its commands add it themselves.
-void add_fixed_options(CLI::App& app, QueueOptions& options) { add_options(app, options, true); }
-void add_changeable_options(CLI::App& app, QueueOptions& options) {
-  add_options(app, options, false);
-}
 
 Result<void> apply(const QueueOptions& options, Queue& queue) {
   if (options.lease) queue.lease = *options.lease;

@@ -2,11 +2,13 @@
 // else what the zone knows, so that no sum counts a thing twice.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "once/metrics.h"
+#include "once/zone.h"
 
 namespace once::cli {
 
@@ -30,6 +32,10 @@ using Families = std::vector<Family>;
 Families worker_families(const WorkerMetrics& metrics, bool store_up);
 Families status_families(const Status& status);
 Families audit_families(const Audit& audit);  // by Period::all
+
+// What `once metrics` prints. The audit reads every task, and `quick` leaves it out.
+Result<Families> zone_families(const Zone& zone, bool quick,
+                               std::function<void(double)> progress = {});
 
 // The text format, version 0.0.4.
 std::string prometheus_text(const Families& families);

@@ -1,5 +1,5 @@
-// A queue as options on the command line (`queue add`, `queue set`, `work`), as fields of a file (`apply`)
-// and as people read it.
+// A queue as options on the command line (`queue add`, `queue set`, `work`), as fields of a file
+// (`apply`) or of a request, and as people read it.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "cli/app/json_line.h"
 #include "once/zone.h"
-
-namespace CLI {
-class App;
-}
+#include "shapes/json_line.h"
 
 namespace once::cli {
 
@@ -52,11 +48,6 @@ struct QueueField {
 };
 std::span<const QueueField> queue_fields();
 inline constexpr std::uint64_t kMostCount = 1'000'000;
-
-// What makes a queue what it is: --topic, --key, --from and --stream.
-void add_fixed_options(CLI::App& app, QueueOptions& options);
-// What `queue set` can change.
-void add_changeable_options(CLI::App& app, QueueOptions& options);
 
 // All but --from, which needs a zone.
 Result<Queue> queue_from(const std::string& name, const QueueOptions& options);

@@ -1,0 +1,38 @@
+// The HTTP interface of a zone: every path under /v1, and the paths for operators.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "once/zone.h"
+#include "server/router.h"
+
+namespace once::server {
+
+// Any thread may call. The zone must outlive the Api.
+class Api : public Service {
+ public:
+  // `hosts` are the hosts that the server listens on, for the check of the Host header.
+  Api(Zone& zone, std::vector<std::string> hosts);
+
+  std::optional<Response> answer_at_once(const Request& head) override;
+  Answer answer(const Request& request) override;
+  Response refuse(int status, std::string_view detail) override;
+
+ private:
+  const std::vector<std::string> hosts_;
+  const Router router_;
+};
+
+// The routes by subject.
+std::vector<Route> publish_routes(Zone& zone);
+std::vector<Route> task_routes(Zone& zone);
+std::vector<Route> queue_routes(Zone& zone);
+std::vector<Route> zone_routes(Zone& zone);
+
+// A JSON response of one line.
+Response json_response(std::string line, int status = 200);
+
+}  // namespace once::server

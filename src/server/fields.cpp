@@ -1,0 +1,87 @@
+#include "server/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "server/problem.h"
+#include "shapes/queue_fields.h"
+#include "shapes/values.h"
+
+namespace once::server {
+
+using Json = nlohmann::ordered_json;
+
+std::string media_type(const Request& request) {
+  std::string type(request.header("Content-Type").value_or(""));
+  type.erase(std::min(type.find(';'), type.size()));
+  type.erase(type.find_last_not_of(" \t") + 1);
+  std::transform(type.begin(), type.end(), type.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  });
+  return type;
+}
+
+Response unsupported_media_type(const std::string& given, std::string_view wanted) {
+  return problem(
+      415,
+      invalid_input(given.empty() ? fmt::format("the body needs a Content-Type: {}", wanted)
+                                  : fmt::format("the body must be {}, not {}", wanted, given)));
+}
+
+Result<std::optional<Duration>> duration_query(const Call& call, const std::string& name) {
+  const auto text = call.query(name);
+  if (!text) return std::optional<Duration>{};
+  const auto duration = cli::parse_duration(*text);
+  if (!duration)
+    return invalid_input(
+        fmt::format("\"{}\" takes a duration such as 30s or 1h30m, not \"{}\"", name, *text));
+  return duration;
+}
+
+Result<std::uint64_t> number_query(const Call& call, const std::string& name,
+                                   std::uint64_t otherwise, std::uint64_t least,
+                                   std::uint64_t most) {
+  const auto text = call.query(name);
+  if (!text) return otherwise;
+  const auto number = cli::parse_number(*text);
+  if (!number || *number < least || *number > most)
+    return invalid_input(fmt::format("\"{}\" takes a whole number from {} to {}, not \"{}\"", name,
+                                     least, most, *text));
+  return *number;
+}
+
+Result<bool> switch_query(const Call& call, const std::string& name) {
+  const auto text = call.query(name);
+  if (!text || *text == "false") return false;
+  if (*text == "true") return true;
+  return invalid_input(fmt::format("\"{}\" takes true or false, not \"{}\"", name, *text));
+}
+
+Result<Fields> Fields::read(const Request& request, const std::vector<std::string>& known) {
+  if (request.body.empty()) return Fields(std::make_shared<const Json>(Json::object()));
+  // Body::json() also refuses a field that is there twice.
+  if (auto body = Body::json(request.body); !body)
+    return invalid_input(fmt::format("the body is no JSON: {}", body.error().message));
+  auto json = std::make_shared<const Json>(Json::parse(request.body, nullptr, false));
+  if (!json->is_object()) return invalid_input("the body must be a JSON object");
+  for (const auto& [name, value] : json->items()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return invalid_input(
+          fmt::format("unknown field \"{}\" (known: {})", name, fmt::join(known, ", ")));
+  }
+  return Fields(std::move(json));
+}
+
+bool Fields::has(const std::string& name) const { return json_->contains(name); }
+
+Result<std::optional<std::string>> Fields::text(const std::string& name) const {
+  const auto found = json_->find(name);
+  if (found == json_->end()) return std::optional<std::string>{};
+  if (!found->is_string())
+    return invalid_input(fmt::format("\"{}\" takes a text, not {}", name, cli::kind_of(*found)));
+  return std::optional(found->get<std::string>());
+}
+
+}  // namespace once::server

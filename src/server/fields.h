@@ -1,0 +1,42 @@
+// Reads the parts of a request: parameters of the query and fields of a JSON body.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "once/task.h"
+#include "server/router.h"
+
+namespace once::server {
+
+// The media type of the body in lower case, without parameters. Empty if the client sent none.
+std::string media_type(const Request& request);
+Response unsupported_media_type(const std::string& given, std::string_view wanted);
+
+// A duration such as 30s. Returns nullopt if the client did not send the parameter.
+Result<std::optional<Duration>> duration_query(const Call& call, const std::string& name);
+Result<std::uint64_t> number_query(const Call& call, const std::string& name,
+                                   std::uint64_t otherwise, std::uint64_t least,
+                                   std::uint64_t most);
+Result<bool> switch_query(const Call& call, const std::string& name);
+
+// The JSON object of a body.
+class Fields {
+ public:
+  // Fails if the body is not a JSON object, or if it has a field that is not in `known`. An empty
+  // body is an object without fields.
+  static Result<Fields> read(const Request& request, const std::vector<std::string>& known);
+
+  bool has(const std::string& name) const;
+  Result<std::optional<std::string>> text(const std::string& name) const;
+  const nlohmann::ordered_json& json() const { return *json_; }
+
+ private:
+  explicit Fields(std::shared_ptr<const nlohmann::ordered_json> json) : json_(std::move(json)) {}
+  std::shared_ptr<const nlohmann::ordered_json> json_;  // shared by copies
+};
+
+}  // namespace once::server

@@ -1,0 +1,528 @@
+// The server on Boost.Asio and Boost.Beast. The only file that includes them.
+//
+//   idle -> header -> body -> working (pool) -> writing -> idle
+//                                |  ^
+//                                v  |
+//                              parked
+//
+// Every Connection is used on the I/O thread alone. A job of the pool holds the connection and a work
+// guard, and posts its result back to the I/O thread.
+#include "server/http_server.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <cerrno>
+#include <chrono>
+#include <set>
+
+namespace once::server {
+// Not anonymous: HttpServer::Impl has a member of this type.
+namespace connection {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using Failed = boost::system::error_code;
+using Socket = asio::generic::stream_protocol::socket;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr Duration kFirstLook{20};
+constexpr Duration kLongestLook{500};
+constexpr Duration kLinger{2'000};  // for a client to read a response before the connection ends
+constexpr Duration kAcceptAgain{100};
+
+class Connection;
+
+// What the connections of one server share.
+struct Shared {
+  Shared(ServerOptions given, Service& service_of)
+      : options(std::move(given)), service(service_of), pool(options.threads) {}
+
+  const ServerOptions options;
+  Service& service;
+  asio::io_context io{1};
+  asio::thread_pool pool;
+  std::set<std::shared_ptr<Connection>> connections{};
+  std::size_t parked = 0;
+  bool draining = false;
+  asio::steady_timer drain_limit{io};  // runs after stop() while connections are open
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Shared& shared, Socket socket)
+      : shared_(shared), socket_(std::move(socket)), guard_(shared.io), look_timer_(shared.io) {}
+
+  void start() { await_request(); }
+
+  // The server ends: an idle connection closes, a long poll is answered now.
+  void drain() {
+    if (state_ == State::idle) return close();
+    if (state_ == State::parked) look(true);
+  }
+
+  void close() {
+    if (state_ == State::closed) return;
+    leave_parking();
+    state_ = State::closed;
+    guard_.cancel();
+    look_timer_.cancel();
+    Failed ignored;
+    socket_.shutdown(Socket::shutdown_both, ignored);
+    socket_.close(ignored);
+    shared_.connections.erase(shared_from_this());
+    if (shared_.connections.empty()) shared_.drain_limit.cancel();
+  }
+
+ private:
+  enum class State { idle, header, body, working, parked, looking, writing, lingering, closed };
+
+  bool closed() const { return state_ == State::closed; }
+
+  // Closes the connection unless the next step comes in time.
+  void arm(Duration limit) {
+    guard_.expires_after(limit);
+    guard_.async_wait([self = shared_from_this()](Failed failed) {
+      if (!failed && self->guard_.expiry() <= SteadyClock::now()) self->close();
+    });
+  }
+
+  // --- Reading
+
+  void await_request() {
+    parser_.emplace();
+    parser_->header_limit(static_cast<std::uint32_t>(shared_.options.header_bytes));
+    parser_->body_limit(shared_.options.body_bytes);
+    request_ = {};
+    if (buffer_.size() > 0) return read_header();
+    if (shared_.draining) return close();
+    state_ = State::idle;
+    arm(shared_.options.idle);
+    socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Failed failed) {
+      if (self->closed()) return;
+      if (failed) return self->close();
+      self->read_header();
+    });
+  }
+
+  void read_header() {
+    state_ = State::header;
+    arm(shared_.options.header_time);
+    http::async_read_header(socket_, buffer_, *parser_,
+                            [self = shared_from_this()](Failed failed, std::size_t) {
+                              if (self->closed()) return;
+                              if (failed) return self->refuse(failed);
+                              self->take_header();
+                            });
+  }
+
+  void take_header() {
+    const auto& head = parser_->get();
+    request_.method = std::string(head.method_string());
+    request_.target = std::string(head.target());
+    for (const auto& field : head)
+      request_.headers.push_back({std::string(field.name_string()), std::string(field.value())});
+    keep_alive_ = head.keep_alive();
+    if (auto response = shared_.service.answer_at_once(request_)) {
+      if (!parser_->is_done()) keep_alive_ = false;
+      return write(std::move(*response));
+    }
+    body_deadline_ = SteadyClock::now() + shared_.options.body_time;
+    state_ = State::body;
+    const auto expects = request_.header("Expect");
+    if (expects && !equal_ignoring_case(*expects, "100-continue"))
+      return refuse(417, "the server knows no other expectation than 100-continue");
+    if (expects && !parser_->is_done()) return write_continue();
+    read_body();
+  }
+
+  void write_continue() {
+    static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    arm(shared_.options.silence);
+    asio::async_write(socket_, asio::buffer(kContinue),
+                      [self = shared_from_this()](Failed failed, std::size_t) {
+                        if (self->closed()) return;
+                        if (failed) return self->close();
+                        self->read_body();
+                      });
+  }
+
+  void read_body() {
+    if (parser_->is_done()) return dispatch();
+    const auto left = std::chrono::ceil<Duration>(body_deadline_ - SteadyClock::now());
+    arm(std::clamp(left, Duration{0}, shared_.options.silence));
+    http::async_read_some(socket_, buffer_, *parser_,
+                          [self = shared_from_this()](Failed failed, std::size_t) {
+                            if (self->closed()) return;
+                            if (failed) return self->refuse(failed);
+                            self->read_body();
+                          });
+  }
+
+  void refuse(Failed failed) {
+    if (failed == http::error::header_limit || failed == http::error::buffer_overflow)
+      return refuse(
+          431, fmt::format("the headers are longer than {} bytes", shared_.options.header_bytes));
+    if (failed == http::error::body_limit)
+      return refuse(413, fmt::format("the body is longer than {} bytes; nothing was done",
+                                     shared_.options.body_bytes));
+    if (failed.category() == make_error_code(http::error::bad_method).category() &&
+        failed != http::error::end_of_stream && failed != http::error::partial_message)
+      return refuse(400, fmt::format("this is no HTTP/1.1 request: {}", failed.message()));
+    close();
+  }
+
+  void refuse(int status, const std::string& detail) {
+    keep_alive_ = false;
+    write(shared_.service.refuse(status, detail));
+  }
+
+  // --- Answering
+
+  // Runs `call` on the pool, then `then` with its result on the I/O thread.
+  template <class Call, class Then>
+  void on_pool(Call call, Then then) {
+    guard_.cancel();
+    asio::post(shared_.pool,
+               [self = shared_from_this(), call = std::move(call), then = std::move(then),
+                work = asio::make_work_guard(shared_.io)]() mutable {
+                 auto result = call(*self);
+                 Connection* connection = self.get();
+                 asio::post(connection->shared_.io,
+                            [self = std::move(self), result = std::move(result), then]() mutable {
+                              if (!self->closed()) then(*self, std::move(result));
+                            });
+               });
+  }
+
+  void dispatch() {
+    state_ = State::working;
+    request_.body = std::move(parser_->get().body());
+    on_pool([](Connection& self) -> Answer { return self.shared_.service.answer(self.request_); },
+            [](Connection& self, Answer answer) { self.finish(std::move(answer)); });
+  }
+
+  void finish(Answer answer) {
+    if (auto* response = std::get_if<Response>(&answer)) return write(std::move(*response));
+    if (shared_.parked >= shared_.options.parked)
+      return write(shared_.service.refuse(429, "too many requests wait at the same time"));
+    poll_ = std::move(std::get<Parked>(answer));
+    ++shared_.parked;
+    in_parking_ = true;
+    poll_deadline_ = SteadyClock::now() + poll_.limit;
+    next_look_ = kFirstLook;
+    watch_for_end();
+    look(shared_.draining || poll_.limit.count() <= 0);
+  }
+
+  void look(bool last) {
+    state_ = State::looking;
+    look_timer_.cancel();
+    on_pool([last](Connection& self) { return self.poll_.look(last); },
+            [](Connection& self, std::optional<Response> response) {
+              if (self.gone_) return self.close();
+              if (!response) return self.park();
+              self.leave_parking();
+              self.write(std::move(*response));
+            });
+  }
+
+  void park() {
+    const auto left = std::chrono::ceil<Duration>(poll_deadline_ - SteadyClock::now());
+    if (shared_.draining || left.count() <= 0) return look(true);
+    state_ = State::parked;
+    look_timer_.expires_after(std::min(left, next_look_));
+    next_look_ = std::min(next_look_ * 2, kLongestLook);
+    look_timer_.async_wait([self = shared_from_this()](Failed failed) {
+      if (failed || self->state_ != State::parked) return;
+      self->look(SteadyClock::now() >= self->poll_deadline_);
+    });
+  }
+
+  void leave_parking() {
+    if (!in_parking_) return;
+    in_parking_ = false;
+    --shared_.parked;
+  }
+
+  // A client that goes away must not keep its place among the long polls.
+  void watch_for_end() {
+    socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Failed failed) {
+      if (failed || !self->in_parking_) return;
+      char byte = 0;
+      const ssize_t got = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) self->leave_and_close();
+    });
+  }
+
+  // A look on the pool still uses the poll, so the connection ends after the look.
+  void leave_and_close() {
+    if (state_ == State::looking) {
+      gone_ = true;
+      return;
+    }
+    close();
+  }
+
+  // --- Writing
+
+  void write(Response response) {
+    state_ = State::writing;
+    if (shared_.draining) keep_alive_ = false;
+    response_ = {};
+    response_.version(11);
+    response_.result(static_cast<unsigned>(response.status));
+    response_.reason(std::string(phrase(response.status)));
+    response_.set(http::field::content_type, response.type);
+    response_.set(http::field::cache_control, "no-store");
+    response_.set("X-Content-Type-Options", "nosniff");
+    for (const Header& header : response.headers) response_.set(header.name, header.value);
+    response_.keep_alive(keep_alive_);
+    response_.content_length(response.body.size());
+    if (request_.method != "HEAD") response_.body() = std::move(response.body);
+    serializer_.emplace(response_);
+    write_some();
+  }
+
+  void write_some() {
+    arm(shared_.options.silence);
+    http::async_write_some(socket_, *serializer_,
+                           [self = shared_from_this()](Failed failed, std::size_t) {
+                             if (self->closed()) return;
+                             if (failed) return self->close();
+                             if (!self->serializer_->is_done()) return self->write_some();
+                             self->written();
+                           });
+  }
+
+  void written() {
+    serializer_.reset();
+    response_ = {};
+    if (keep_alive_) return await_request();
+    // Closing with unread bytes would make the kernel drop the response.
+    state_ = State::lingering;
+    Failed ignored;
+    socket_.shutdown(Socket::shutdown_send, ignored);
+    arm(kLinger);
+    linger();
+  }
+
+  void linger() {
+    socket_.async_read_some(asio::buffer(scratch_),
+                            [self = shared_from_this()](Failed failed, std::size_t) {
+                              if (self->closed()) return;
+                              if (failed) return self->close();
+                              self->linger();
+                            });
+  }
+
+  Shared& shared_;
+  Socket socket_;
+  asio::steady_timer guard_;
+  asio::steady_timer look_timer_;
+  State state_ = State::idle;
+  beast::flat_buffer buffer_{};
+  std::optional<http::request_parser<http::string_body>> parser_{};
+  Request request_{};
+  bool keep_alive_ = true;
+  SteadyClock::time_point body_deadline_{};
+  Parked poll_{};
+  bool in_parking_ = false;
+  bool gone_ = false;  // the client left during a look
+  SteadyClock::time_point poll_deadline_{};
+  Duration next_look_{};
+  http::response<http::string_body> response_{};
+  std::optional<http::response_serializer<http::string_body>> serializer_{};
+  std::array<char, 4096> scratch_{};
+};
+
+}  // namespace connection
+
+using namespace connection;
+
+namespace {
+
+Error cannot_listen(const std::string& where, const std::string& why) {
+  return {.code = Code::failed, .message = fmt::format("cannot listen on {}: {}", where, why)};
+}
+
+// Removes the socket that a killed server left behind. A living server answers a connection.
+Result<void> free_path(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode)) return cannot_listen(path, "the file is not a socket");
+  asio::io_context io;
+  asio::local::stream_protocol::socket probe(io);
+  Failed failed;
+  probe.connect(asio::local::stream_protocol::endpoint(path), failed);
+  if (failed != asio::error::connection_refused)
+    return cannot_listen(path, "another server uses the socket");
+  ::unlink(path.c_str());
+  return {};
+}
+
+}  // namespace
+
+class HttpServer::Impl {
+ public:
+  Impl(ServerOptions options, Service& service)
+      : shared_(std::move(options), service),
+        tcp_(shared_.io),
+        local_(shared_.io),
+        again_(shared_.io) {}
+
+  ~Impl() {
+    shared_.pool.join();
+    if (bound_) ::unlink(shared_.options.socket.c_str());
+  }
+
+  Result<void> listen() {
+    if (shared_.options.tcp) {
+      if (auto done = listen_tcp(*shared_.options.tcp); !done) return done;
+    }
+    return shared_.options.socket.empty() ? Result<void>() : listen_local();
+  }
+
+  std::string address() const {
+    Failed ignored;
+    const auto endpoint = tcp_.local_endpoint(ignored);
+    const std::string host = endpoint.address().to_string();
+    return endpoint.address().is_v6() ? fmt::format("[{}]:{}", host, endpoint.port())
+                                      : fmt::format("{}:{}", host, endpoint.port());
+  }
+
+  void run() {
+    if (tcp_.is_open()) accept(tcp_);
+    if (local_.is_open()) accept(local_);
+    shared_.io.run();
+    shared_.pool.join();
+  }
+
+  void stop() {
+    asio::post(shared_.io, [this] { drain(); });
+  }
+
+ private:
+  Result<void> listen_tcp(const TcpAddress& address) {
+    const std::string where = fmt::format("{} port {}", address.host, address.port);
+    Failed failed;
+    const auto host = asio::ip::make_address(address.host, failed);
+    if (failed) return cannot_listen(where, "this is no IP address");
+    const asio::ip::tcp::endpoint endpoint(host, address.port);
+    tcp_.open(endpoint.protocol(), failed);
+    if (!failed) tcp_.set_option(asio::socket_base::reuse_address(true), failed);
+    if (!failed) tcp_.bind(endpoint, failed);
+    if (!failed) tcp_.listen(asio::socket_base::max_listen_connections, failed);
+    if (failed) return cannot_listen(where, failed.message());
+    return {};
+  }
+
+  Result<void> listen_local() {
+    const std::string& path = shared_.options.socket;
+    if (path.size() >= sizeof(sockaddr_un::sun_path))
+      return cannot_listen(path, "the path is too long");
+    if (auto free = free_path(path); !free) return free;
+    Failed failed;
+    local_.open(asio::local::stream_protocol(), failed);
+    if (!failed) local_.bind(asio::local::stream_protocol::endpoint(path), failed);
+    if (failed) return cannot_listen(path, failed.message());
+    bound_ = true;
+    // Nobody can connect before listen(), so nobody connects with other permissions.
+    if (::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0)
+      return cannot_listen(path, "cannot set its permissions");
+    local_.listen(asio::socket_base::max_listen_connections, failed);
+    if (failed) return cannot_listen(path, failed.message());
+    return {};
+  }
+
+  template <class Acceptor>
+  void accept(Acceptor& acceptor) {
+    acceptor.async_accept([this, &acceptor](Failed failed, auto socket) {
+      if (failed == asio::error::operation_aborted || !acceptor.is_open()) return;
+      if (failed) return accept_later(acceptor);
+      if (shared_.connections.size() >= shared_.options.connections) {
+        turn_away(std::move(socket));
+      } else {
+        auto connection = std::make_shared<Connection>(shared_, Socket(std::move(socket)));
+        shared_.connections.insert(connection);
+        connection->start();
+      }
+      accept(acceptor);
+    });
+  }
+
+  // The process may have no free file descriptor now.
+  template <class Acceptor>
+  void accept_later(Acceptor& acceptor) {
+    again_.expires_after(kAcceptAgain);
+    again_.async_wait([this, &acceptor](Failed) {
+      if (acceptor.is_open()) accept(acceptor);
+    });
+  }
+
+  // Sends what fits into the socket's buffer and closes.
+  template <class Turned>
+  void turn_away(Turned socket) {
+    const Response response = shared_.service.refuse(503, "too many connections");
+    const std::string text = fmt::format(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: "
+        "{}\r\nRetry-After: "
+        "1\r\nConnection: close\r\n\r\n{}",
+        response.type, response.body.size(), response.body);
+    Failed ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(text), ignored);
+    socket.shutdown(asio::socket_base::shutdown_send, ignored);
+  }
+
+  void drain() {
+    if (shared_.draining) return;
+    shared_.draining = true;
+    Failed ignored;
+    tcp_.close(ignored);
+    local_.close(ignored);
+    again_.cancel();
+    const auto open = shared_.connections;  // drain() may close a connection
+    for (const auto& connection : open) connection->drain();
+    if (shared_.connections.empty()) return;
+    shared_.drain_limit.expires_after(shared_.options.drain);
+    shared_.drain_limit.async_wait([this](Failed failed) {
+      if (!failed) close_all();
+    });
+  }
+
+  void close_all() {
+    const auto open = shared_.connections;  // close() removes a connection from the set
+    for (const auto& connection : open) connection->close();
+  }
+
+  Shared shared_;
+  asio::ip::tcp::acceptor tcp_;
+  asio::local::stream_protocol::acceptor local_;
+  asio::steady_timer again_;
+  bool bound_ = false;  // the path of the Unix socket is ours
+};
+
+Result<HttpServer> HttpServer::listen(ServerOptions options, Service& service) {
+  auto impl = std::make_unique<Impl>(std::move(options), service);
+  if (auto done = impl->listen(); !done) return done.error();
+  return HttpServer(std::move(impl));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::HttpServer(HttpServer&&) noexcept = default;
+HttpServer::~HttpServer() = default;
+
+std::string HttpServer::address() const { return impl_->address(); }
+void HttpServer::run() { impl_->run(); }
+void HttpServer::stop() { impl_->stop(); }
+
+}  // namespace once::server
