@@ -114,6 +114,8 @@ struct Settled {
 struct ConsumerOptions {
   std::string name{};      // of the worker; empty means host and process id
   bool can_probe = false;  // the caller can ask whether a task happened
+  // Whether it does the queue's housekeeping. One consumer or worker per queue and process is enough.
+  bool housekeeping = true;
 };
 
 // Zone::consumer() returns a Consumer. It keeps its zone open, does the queue's housekeeping and
@@ -123,6 +125,9 @@ class Consumer {
   Consumer(Consumer&&) noexcept;
   Consumer& operator=(Consumer&&) noexcept;
   ~Consumer();
+
+  // The queue that a claim belongs to.
+  static Result<std::string> queue_of(std::string_view claim);
 
   // Offers up to `most` tasks. Waits for the first one for up to `wait`. Returns none if no task
   // came, or if a stop was requested.

@@ -15,6 +15,10 @@ Consumer::Consumer(Consumer&&) noexcept = default;
 Consumer& Consumer::operator=(Consumer&&) noexcept = default;
 Consumer::~Consumer() = default;
 
+Result<std::string> Consumer::queue_of(std::string_view claim) {
+  return encoding::claim_handle(claim).transform([](const auto& handle) { return handle.queue; });
+}
+
 Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop) {
   return state_->consumer->offer(most, wait, std::move(stop));
 }
@@ -69,7 +73,8 @@ Result<Consumer> Zone::consumer(std::string_view queue, ConsumerOptions options)
       *state_->store, *state_->scheduler,
       {.queue = std::move(*definition),
        .name = options.name.empty() ? default_worker_name() : std::move(options.name),
-       .can_probe = options.can_probe});
+       .can_probe = options.can_probe,
+       .keeps_house = options.housekeeping});
   if (!made) return made.error();
   return detail::Access::make<Consumer>(
       std::unique_ptr<detail::PullState>(new detail::PullState{state_, std::move(*made)}));

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<Route> routes_of(Zone& zone) {
   std::vector<Route> routes;
-  for (auto* part : {publish_routes, task_routes, queue_routes, zone_routes}) {
+  for (auto* part : {publish_routes, task_routes, queue_routes, claim_routes, zone_routes}) {
     for (Route& route : part(zone)) routes.push_back(std::move(route));
   }
   return routes;

@@ -31,6 +31,7 @@ std::vector<Route> publish_routes(Zone& zone);
 std::vector<Route> task_routes(Zone& zone);
 std::vector<Route> queue_routes(Zone& zone);
 std::vector<Route> zone_routes(Zone& zone);
+std::vector<Route> claim_routes(Zone& zone);
 
 // A JSON response of one line.
 Response json_response(std::string line, int status = 200);

@@ -127,6 +127,8 @@ JsonLine& add_receipt(JsonLine& line, const Receipt& receipt) {
       .text("digest", receipt.digest);
 }
 
+std::string steps_json(const std::vector<StepView>& steps) { return json_of(steps); }
+
 std::string task_json(const TaskView& task) {
   JsonLine line;
   line.text("id", task.entry.id);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "once/zone.h"
 #include "shapes/json_line.h"
@@ -20,6 +21,7 @@ std::string step_of(const LogEntry& entry);
 
 // The answer to a publish: id, sequence, duplicate, digest.
 JsonLine& add_receipt(JsonLine& line, const Receipt& receipt);
+std::string steps_json(const std::vector<StepView>& steps);
 // A task with its whole story.
 std::string task_json(const TaskView& task);
 // An entry of the log.
