@@ -34,9 +34,9 @@ struct Response {
   std::vector<Header> headers{};
 };
 
-// A long poll. The server keeps the connection and calls `look` again and again until `look` returns
-// a response. No thread waits meanwhile. After `limit`, the server passes `last` = true, and `look`
-// must return a response.
+// A long poll. The server keeps the connection and calls `look` again and again until `look`
+// returns a response. No thread waits meanwhile. After `limit`, the server passes `last` = true,
+// and `look` must return a response.
 struct Parked {
   Duration limit{};
   std::function<std::optional<Response>(bool last)> look{};

@@ -5,8 +5,8 @@
 //                                v  |
 //                              parked
 //
-// Every Connection is used on the I/O thread alone. A job of the pool holds the connection and a work
-// guard, and posts its result back to the I/O thread.
+// Every Connection is used on the I/O thread alone. A job of the pool holds the connection and a
+// work guard, and posts its result back to the I/O thread.
 #include "server/http_server.h"
 
 #include <fmt/format.h>

@@ -46,8 +46,8 @@ class HttpServer {
 
   // Serves until stop(). Returns after the last request is answered.
   void run();
-  // Ends run(). The server accepts no more connections, answers long polls at once, and finishes the
-  // requests that it has begun. Any thread may call.
+  // Ends run(). The server accepts no more connections, answers long polls at once, and finishes
+  // the requests that it has begun. Any thread may call.
   void stop();
 
  private:

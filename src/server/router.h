@@ -1,6 +1,6 @@
-// Finds the handler of a request by its method and path. A path is a list of segments and, after the
-// last colon of the last segment, an act: /v1/tasks/{id}:cancel. A client that needs a colon in the
-// last segment sends %3A.
+// Finds the handler of a request by its method and path. A path is a list of segments and, after
+// the last colon of the last segment, an act: /v1/tasks/{id}:cancel. A client that needs a colon
+// in the last segment sends %3A.
 #pragma once
 
 #include <functional>

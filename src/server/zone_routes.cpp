@@ -28,7 +28,8 @@ Reply status(Zone& zone) {
                            .str());
 }
 
-// A page is full after `limit` entries or kLogBytes. "after" is null if the log has no more entries.
+// A page is full after `limit` entries or kLogBytes. "after" is null if the log has no more
+// entries.
 Reply log(Zone& zone, const Call& call) {
   const auto from = number_query(call, "after", 0, 0, UINT64_MAX);
   if (!from) return from.error();

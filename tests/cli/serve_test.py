@@ -17,6 +17,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+from nats_node import MISSING, PROGRAM, NatsNode  # noqa: E402
 from once_command import NATS, OnceTest  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -621,6 +622,31 @@ class StoreAway(ServeTest):
         self.assertEqual({"ok": True}, self.get("/healthz"))
         locker.communicate()
         self.publish("t", {}, "b")
+
+
+@unittest.skipIf(NATS, "has a server of its own")
+@unittest.skipUnless(PROGRAM, MISSING)
+class ServerAway(ServeTest):
+    def test_a_publish_that_may_have_happened_and_a_server_that_is_gone(self):
+        node = NatsNode()
+        self.addCleanup(node.close)
+        self.environment["ONCE_STORE"] = node.url
+        node.start()
+        self.ok("queue", "add", "q", "--topic", "t")
+        self.serve()
+        self.publish("t", {}, "a")
+        node.pause()
+        reply = self.ask("POST", "/v1/topics/t?id=b", {})
+        self.assertEqual(503, reply.status, reply.text)
+        self.assertTrue(reply.json["in_doubt"], reply.text)
+        node.kill()
+        reply = self.ask("GET", "/readyz")
+        self.problem(503, "store_unavailable", reply)
+        self.assertEqual("1", reply.headers["Retry-After"])
+        self.assertEqual({"ok": True}, self.get("/healthz"))
+        node.start()
+        self.until(lambda: self.ask("GET", "/readyz").status == 200, "the server is back", 60)
+        self.assertIn(self.ask("POST", "/v1/topics/t?id=b", {}).status, (200, 201))
 
 
 class Page(ServeTest):
