@@ -44,6 +44,9 @@ constexpr std::array kAdvice = std::to_array<Advice>({
     {Reason::key_outlives_records, "'once retention --records {key_ttl}' does so"},
     {Reason::run_cannot_begin, "Start it with --unique, and see 'once inspect {event}'"},
     {Reason::run_failed, "'once flow retry {run}' retries it"},
+    {Reason::claim_not_started,
+     "Start the claim first; 'once serve' has the path /v1/claims:start"},
+    {Reason::step_under_way, "Wait for the other call of step {step}, or let its attempt end"},
     {Reason::step_cannot_repeat,
      "'once flow cancel {run}' closes the run, and 'once flow start --unique' starts another"},
 });
