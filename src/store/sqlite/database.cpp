@@ -52,6 +52,7 @@ WriteTransaction::WriteTransaction(Database& database) : database_(database) {
   try {
     changes_before_ = sqlite3_total_changes64(db_->handle());
     zone = load_zone(*db_);
+    stored_zone_ = zone;
     db_->pin(database.files_);
     if (!database.used_) database.used_ = used_in(*db_, kNewestRecords);
     check_counters(zone, *database.used_, database.path_);
@@ -114,6 +115,7 @@ void WriteTransaction::begin_boot() {
   }
   db_->query("DELETE FROM member").run();
   save_zone(*db_, zone);
+  stored_zone_ = zone;
   announce_ = true;
 }
 
@@ -144,7 +146,10 @@ void WriteTransaction::commit() {
   database_.files_.check_commit(db_->committed_log_size());
   if (sqlite3_total_changes64(db_->handle()) == changes_before_) return;  // nothing to keep
   zone.time.last = now_.time_since_epoch().count();
-  save_zone(*db_, zone);
+  if (zone.only_progressed(stored_zone_))
+    save_progress(*db_, zone);
+  else
+    save_zone(*db_, zone);
   const int code = db_->commit();
   if (code != SQLITE_OK) {
     const Error error = commit_error(db_->handle(), code, database_.path_);

@@ -81,6 +81,7 @@ class WriteTransaction {
 
   Database& database_;
   std::optional<WriteLock::Held> held_{};
+  ZoneRow stored_zone_{};  // as this transaction found it
   Connection* db_ = nullptr;
   std::shared_ptr<const QueueSet> queues_{};
   std::vector<QueueDelta> deltas_{};

@@ -9,6 +9,7 @@ bool HolderCheck::gone(const core::Record& record, core::StoreTime stamp) {
 }
 
 bool HolderCheck::gone(core::Member member) {
+  if (presence_.here(member)) return false;
   for (const auto& [known, answer] : known_)
     if (known == member) return answer;
   bool answer = true;  // a row is deleted only when nobody holds the lock any more

@@ -32,12 +32,15 @@ class SqliteMembership final : public Membership {
       : database_(std::move(database)),
         number_(number),
         queue_(std::move(queue)),
-        place_(std::move(place)) {}
+        place_(std::move(place)) {
+    database_->presence().arrived(number_);
+  }
   SqliteMembership(const SqliteMembership&) = delete;
   SqliteMembership& operator=(const SqliteMembership&) = delete;
 
   // Programs that inherited the lock may live on. Then the row stays, and goes with them.
   ~SqliteMembership() override {
+    database_->presence().left(number_);
     place_.fd.reset();
     static_cast<void>(database_->write([&](WriteTransaction& transaction) {
       if (!transaction.holders().gone(number_)) return;

@@ -38,6 +38,21 @@ Result<Presence::Place> Presence::take(core::Member member) {
   return Place{std::move(*opened), file};
 }
 
+void Presence::arrived(core::Member member) {
+  const std::lock_guard lock(mutex_);
+  here_.insert(member);
+}
+
+void Presence::left(core::Member member) {
+  const std::lock_guard lock(mutex_);
+  here_.erase(member);
+}
+
+bool Presence::here(core::Member member) {
+  const std::lock_guard lock(mutex_);
+  return here_.contains(member);
+}
+
 bool Presence::gone(core::Member member, std::int64_t file) {
   const auto type = lock_on(member, file);
   return type && *type == F_UNLCK;

@@ -7,6 +7,7 @@
 
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/types.h"
@@ -27,6 +28,11 @@ class Presence {
   // Takes the member's byte; it is given back when the last copy of the descriptor is closed.
   Result<Place> take(core::Member member);
 
+  // Workers of this process are known to be there without a look at the lock.
+  void arrived(core::Member member);
+  void left(core::Member member);
+  bool here(core::Member member);
+
   // Whether the byte is known to be free. False if that is unknown.
   bool gone(core::Member member, std::int64_t file);
   // Whether the byte is known to be locked. False if that is unknown.
@@ -41,6 +47,7 @@ class Presence {
   std::mutex mutex_;
   FileDescriptor probe_;          // guarded by mutex_
   std::int64_t probed_file_ = 0;  // guarded by mutex_
+  std::set<core::Member> here_;   // guarded by mutex_
 };
 
 }  // namespace once::store::sqlite

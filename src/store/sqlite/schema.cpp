@@ -287,7 +287,7 @@ void create_schema(Connection& db, ZoneClock& clock) {
 ZoneRow load_zone(Connection& db) {
   Query query = db.query(
       "SELECT last_sequence, last_revision, last_member, last_queue, last_lone, queue_version,"
-      " unrouted, base, boot_at, last, boot_id FROM zone");
+      " unrouted, base, boot_at, last, boot_id FROM zone WHERE one = 1");
   if (!query.step())
     throw Failure(unusable(db.path() + " is damaged (it has no zone): restore a backup"));
   return {.last_sequence = query.number(0),
@@ -303,14 +303,28 @@ ZoneRow load_zone(Connection& db) {
                    .last = query.integer(9)}};
 }
 
+bool ZoneRow::only_progressed(const ZoneRow& before) const {
+  return last_member == before.last_member && last_queue == before.last_queue &&
+         last_lone == before.last_lone && queue_version == before.queue_version &&
+         unrouted == before.unrouted && time.base == before.time.base &&
+         time.boot_at == before.time.boot_at && time.boot_id == before.time.boot_id;
+}
+
 void save_zone(Connection& db, const ZoneRow& zone) {
   db.query(
         "UPDATE zone SET last_sequence = ?1, last_revision = ?2, last_member = ?3,"
         " last_queue = ?4, last_lone = ?5, queue_version = ?6, unrouted = ?7, base = ?8,"
-        " boot_at = ?9, last = ?10, boot_id = ?11")
+        " boot_at = ?9, last = ?10, boot_id = ?11 WHERE one = 1")
       .bind(zone.last_sequence, zone.last_revision, zone.last_member, zone.last_queue,
             zone.last_lone, zone.queue_version, zone.unrouted, zone.time.base, zone.time.boot_at,
             zone.time.last, std::string_view(zone.time.boot_id))
+      .run();
+}
+
+// Without the WHERE, SQLite would first collect the rows to change in a temporary table.
+void save_progress(Connection& db, const ZoneRow& zone) {
+  db.query("UPDATE zone SET last_sequence = ?1, last_revision = ?2, last = ?3 WHERE one = 1")
+      .bind(zone.last_sequence, zone.last_revision, zone.time.last)
       .run();
 }
 

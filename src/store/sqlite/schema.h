@@ -38,10 +38,15 @@ struct ZoneRow {
   std::int64_t queue_version{};  // grows when a queue is added, changed or removed
   std::int64_t unrouted{};       // whole entries that no queue has, without Once's own
   BootTime time{};
+
+  // Whether save_progress() is enough after a transaction that found `before`.
+  bool only_progressed(const ZoneRow& before) const;
 };
 
 ZoneRow load_zone(Connection& db);
 void save_zone(Connection& db, const ZoneRow& zone);
+// Writes only last_sequence, last_revision and time.last, which most transactions change.
+void save_progress(Connection& db, const ZoneRow& zone);
 std::string load_uuid(Connection& db);
 Retention load_retention(Connection& db);
 void save_retention(Connection& db, const Retention& ages);
