@@ -44,7 +44,7 @@ struct Offer {
   std::string claim{};  // names the claim in every other call
   std::string id{};
   std::string key{};
-  Duration lease{};  // of the offer; at most ten seconds, counted from the call
+  Duration lease{};  // of the offer; at most ten seconds, counted from the answer
 };
 
 struct StartedTask {
@@ -85,7 +85,7 @@ struct StepStart {
 
 struct StepOptions {
   // Tells a repeated begin from a second caller of the same step. A second caller is refused with
-  // Reason::step_under_way.
+  // Reason::step_under_way. A step that failed begins again with another call id.
   std::string call{};
   std::optional<InDoubt> policy{};  // nullopt: the queue's; InDoubt::steps means hold
   bool asked = false;               // the step's probe said that the step did not happen
@@ -114,8 +114,12 @@ struct Settled {
 struct ConsumerOptions {
   std::string name{};      // of the worker; empty means host and process id
   bool can_probe = false;  // the caller can ask whether a task happened
-  // Whether it does the queue's housekeeping. One consumer or worker per queue and process is enough.
-  bool housekeeping = true;
+};
+
+// Offers for another worker than the consumer's own, such as a client of a server.
+struct OfferFor {
+  std::string worker{};
+  bool can_probe = false;
 };
 
 // Zone::consumer() returns a Consumer. It keeps its zone open, does the queue's housekeeping and
@@ -130,8 +134,9 @@ class Consumer {
   static Result<std::string> queue_of(std::string_view claim);
 
   // Offers up to `most` tasks. Waits for the first one for up to `wait`. Returns none if no task
-  // came, or if a stop was requested.
-  Result<std::vector<Offer>> offer(std::size_t most, Duration wait = {}, std::stop_token stop = {});
+  // came, or if a stop was requested. Refuses a queue with max_running: only a worker keeps slots.
+  Result<std::vector<Offer>> offer(std::size_t most, Duration wait = {}, std::stop_token stop = {},
+                                   const std::optional<OfferFor>& to = {});
 
   // Starts an offer. The same start again returns the same answer. Returns Code::fenced if the
   // offer has ended, and Code::wrong_state if the task was cancelled, held or exhausted instead.
@@ -143,15 +148,20 @@ class Consumer {
   // Durable steps of a started claim.
   Result<StepStart> begin_step(std::string_view claim, std::string_view name,
                                StepOptions options = {});
-  Result<void> end_step(std::string_view claim, std::string_view name, Body result);
-  Result<void> fail_step(std::string_view claim, std::string_view name, std::string why);
+  // `call` is the call id of the begin.
+  Result<void> end_step(std::string_view claim, std::string_view name, Body result,
+                        std::string call = {});
+  Result<void> fail_step(std::string_view claim, std::string_view name, std::string why,
+                         std::string call = {});
   // Nobody knows whether the step happened. The task is held for a person.
-  Result<void> hold_step(std::string_view claim, std::string_view name, std::string why);
+  Result<void> hold_step(std::string_view claim, std::string_view name, std::string why,
+                         std::string call = {});
 
   // Records the verdicts and offers up to `next` further tasks, in one commit if the store can do
   // that. A settlement of a claim that has not started is Reason::claim_not_started, unless it
   // releases the claim. Repeating a settlement is safe.
-  Settled settle(std::vector<Settlement> settlements, std::size_t next = 0);
+  Settled settle(std::vector<Settlement> settlements, std::size_t next = 0,
+                 const std::optional<OfferFor>& to = {});
 
  private:
   friend struct detail::Access;

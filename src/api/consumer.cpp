@@ -19,8 +19,9 @@ Result<std::string> Consumer::queue_of(std::string_view claim) {
   return encoding::claim_handle(claim).transform([](const auto& handle) { return handle.queue; });
 }
 
-Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop) {
-  return state_->consumer->offer(most, wait, std::move(stop));
+Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop,
+                                           const std::optional<OfferFor>& to) {
+  return state_->consumer->offer(most, wait, std::move(stop), to);
 }
 Result<StartedTask> Consumer::start(std::string_view claim) {
   const std::string one(claim);
@@ -36,17 +37,21 @@ Result<StepStart> Consumer::begin_step(std::string_view claim, std::string_view 
                                        StepOptions options) {
   return state_->consumer->begin_step(claim, name, std::move(options));
 }
-Result<void> Consumer::end_step(std::string_view claim, std::string_view name, Body result) {
-  return state_->consumer->end_step(claim, name, std::move(result));
+Result<void> Consumer::end_step(std::string_view claim, std::string_view name, Body result,
+                                std::string call) {
+  return state_->consumer->end_step(claim, name, std::move(result), std::move(call));
 }
-Result<void> Consumer::fail_step(std::string_view claim, std::string_view name, std::string why) {
-  return state_->consumer->fail_step(claim, name, std::move(why));
+Result<void> Consumer::fail_step(std::string_view claim, std::string_view name, std::string why,
+                                 std::string call) {
+  return state_->consumer->fail_step(claim, name, std::move(why), std::move(call));
 }
-Result<void> Consumer::hold_step(std::string_view claim, std::string_view name, std::string why) {
-  return state_->consumer->hold_step(claim, name, std::move(why));
+Result<void> Consumer::hold_step(std::string_view claim, std::string_view name, std::string why,
+                                 std::string call) {
+  return state_->consumer->hold_step(claim, name, std::move(why), std::move(call));
 }
-Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next) {
-  return state_->consumer->settle(std::move(settlements), next);
+Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
+                         const std::optional<OfferFor>& to) {
+  return state_->consumer->settle(std::move(settlements), next, to);
 }
 
 Result<Consumer> Zone::consumer(std::string_view queue, ConsumerOptions options) {
@@ -63,18 +68,11 @@ Result<Consumer> Zone::consumer(std::string_view queue, ConsumerOptions options)
                    "' is a ledger-only queue: nothing is delivered to it; claim its keys instead",
         .reason = Reason::queue_is_ledger_only,
         .facts = {{"queue", definition->name}}};
-  if (definition->max_running > 0)
-    return Error{
-        .code = Code::invalid_input,
-        .message = "queue '" + definition->name +
-                   "' has max_running, which only workers keep; nothing was claimed: use a "
-                   "worker, or a queue without max_running"};
   auto made = engine::Consumer::make(
       *state_->store, *state_->scheduler,
       {.queue = std::move(*definition),
        .name = options.name.empty() ? default_worker_name() : std::move(options.name),
-       .can_probe = options.can_probe,
-       .keeps_house = options.housekeeping});
+       .can_probe = options.can_probe});
   if (!made) return made.error();
   return detail::Access::make<Consumer>(
       std::unique_ptr<detail::PullState>(new detail::PullState{state_, std::move(*made)}));

@@ -93,6 +93,9 @@
 //            | probe: step_in_doubt; hold: the task is in_doubt | probe)        |         |
 //  again     | begun                                            | refused       | repeat  | refused
 //  done      | remembered                                       | repeat        | refused | refused
+//  A begin may carry a call id, and then its end, fail or hold carries the same. For a step that
+//  another call has begun in this attempt, end and hold are step_under_way and fail is a repeat. A
+//  begin with the call id of a try that failed in this attempt is refused: it arrived late.
 //
 //  A task with a ReplyTo owes a reply from its end (completed, dead, cancelled or duplicate, but
 //  not in_doubt) until this command is written:
@@ -319,6 +322,8 @@ class Rules {
       return just(Verdict::step_remembered);
     } else if (step->state == Step::State::begun && step->attempt == next.claims) {
       return just(step->call == begin.call ? Verdict::already_done : Verdict::step_under_way);
+    } else if (is_late_begin(*step, begin, next)) {
+      return just(Verdict::step_refused);
     } else if (step->state == Step::State::begun) {
       const std::string worker = next.attempts.back().worker;
       if (begin.asked)
@@ -345,6 +350,7 @@ class Rules {
     Step* step = find(next, end.name);
     if (!step || step->state == Step::State::again) return just(Verdict::step_refused);
     if (step->state == Step::State::done) return just(Verdict::already_done);
+    if (is_of_another_call(*step, end.call, next)) return just(Verdict::step_under_way);
     std::string too_large = above_limit(end.result, end.oversize);
     if (too_large.empty()) too_large = above_limit_together(next, end.result);
     if (!too_large.empty()) {
@@ -371,11 +377,13 @@ class Rules {
     Step* step = find(next, fail.name);
     if (!step || step->state == Step::State::again) return just(Verdict::already_done);
     if (step->state == Step::State::done) return just(Verdict::step_refused);
+    // The try that failed has been recorded before. This one is another call's.
+    if (is_of_another_call(*step, fail.call, next)) return just(Verdict::already_done);
     step->state = Step::State::again;
     step->attempt = next.claims;
     step->ended_at = now_.wall;
     step->failed = next.claims;
-    step->error = fail.error;
+    step->error = bounded(fail.error, kOldErrorKept);
     return recorded(Verdict::step_recorded, std::move(next));
   }
 
@@ -384,6 +392,7 @@ class Rules {
     Record next = current();
     const Step* step = find(next, held.name);
     if (!step || step->state != Step::State::begun) return just(Verdict::step_refused);
+    if (is_of_another_call(*step, held.call, next)) return just(Verdict::step_under_way);
     return hold_step(std::move(next), held.name, held.by, held.why);
   }
 
@@ -748,6 +757,15 @@ class Rules {
   static void forget_failed_step(Record& record) {
     const auto failed = std::find_if(record.steps.begin(), record.steps.end(), is_trace);
     if (failed != record.steps.end()) record.steps.erase(failed);
+  }
+
+  // A request can arrive late and after its repeat. It must not change another call of the step.
+  static bool is_of_another_call(const Step& step, const std::string& call, const Record& record) {
+    return step.state == Step::State::begun && step.attempt == record.claims && step.call != call;
+  }
+  static bool is_late_begin(const Step& step, const StepBegin& begin, const Record& record) {
+    return step.state == Step::State::again && step.attempt == record.claims &&
+           !begin.call.empty() && step.call == begin.call;
   }
 
   // A step that was cut off and that must not run again without a person's decision.

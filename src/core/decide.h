@@ -150,17 +150,20 @@ struct StepEnd {
   std::string name{};
   Body result{};
   std::uint64_t oversize{};  // see Complete
+  std::string call{};        // of the begin that it ends; the same in the next two
 };
 struct StepFail {  // the step ended without an effect; `error` says why
   Nonce nonce{};
   std::string name{};
   std::string error{};
+  std::string call{};
 };
 struct StepHold {  // it is unknown whether the step happened: a person decides
   Nonce nonce{};
   std::string name{};
   std::string by{};
   std::string why{};
+  std::string call{};
 };
 
 // Commands of people.

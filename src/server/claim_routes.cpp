@@ -18,6 +18,8 @@ using cli::JsonLine;
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMostClaims = 1000;  // of one request
+constexpr std::uint64_t kMostStarts = 100;   // of one request, because its answer has the bodies
+constexpr std::size_t kWorkerName = 200;     // bytes
 constexpr Duration kLongestPoll{300'000};
 
 Result<Fields> fields_of(const Call& call, const std::vector<std::string>& known) {
@@ -71,22 +73,29 @@ Result<Body> body_field(const Json& json, const std::string& name) {
 
 struct Poll {
   std::string queue{};
-  std::string worker{};
+  OfferFor to{};
   std::uint64_t most = 1;
   Duration wait{};
-  bool can_probe = false;
 };
+
+Result<OfferFor> worker_of(const Json& json) {
+  auto worker = text_field(json, "worker");
+  if (!worker) return worker.error();
+  if (worker->empty() || worker->size() > kWorkerName)
+    return invalid_input(fmt::format(
+        "\"worker\" must name the worker, with at most {} bytes; nothing was done", kWorkerName));
+  const auto can_probe = switch_field(json, "can_probe");
+  if (!can_probe) return can_probe.error();
+  return OfferFor{.worker = std::move(*worker), .can_probe = *can_probe};
+}
 
 Result<Poll> poll_of(const Call& call) {
   auto fields = fields_of(call, {"worker", "max", "wait", "can_probe"});
   if (!fields) return fields.error();
   Poll poll{.queue = call.path("queue")};
-  auto worker = text_field(fields->json(), "worker");
-  if (!worker) return worker.error();
-  if (worker->empty() || worker->size() > 200)
-    return invalid_input(
-        "\"worker\" must name the worker, with at most 200 bytes; nothing was claimed");
-  poll.worker = std::move(*worker);
+  auto to = worker_of(fields->json());
+  if (!to) return to.error();
+  poll.to = std::move(*to);
   const auto most = number_field(fields->json(), "max", 1, 1, kMostClaims);
   if (!most) return most.error();
   poll.most = *most;
@@ -96,9 +105,6 @@ Result<Poll> poll_of(const Call& call) {
   if (poll.wait > kLongestPoll)
     return invalid_input(
         fmt::format("\"wait\" takes at most {}", cli::format_duration(kLongestPoll)));
-  const auto can_probe = switch_field(fields->json(), "can_probe");
-  if (!can_probe) return can_probe.error();
-  poll.can_probe = *can_probe;
   return poll;
 }
 
@@ -111,12 +117,12 @@ Response offers_response(const std::vector<Offer>& offers) {
 Reply offer(const std::shared_ptr<Consumers>& consumers, const Call& call) {
   auto poll = poll_of(call);
   if (!poll) return poll.error();
-  auto consumer = consumers->of(poll->queue, poll->worker, poll->can_probe);
+  auto consumer = consumers->of(poll->queue);
   if (!consumer) return consumer.error();
   return Parked{.limit = poll->wait,
                 .look = [consumers, poll = std::move(*poll),
                          consumer = std::move(*consumer)](bool last) -> std::optional<Response> {
-                  const auto offers = consumer->offer(poll.most);
+                  const auto offers = consumer->offer(poll.most, {}, {}, poll.to);
                   if (!offers) {
                     if (offers.error().code == Code::not_found) consumers->forget(poll.queue);
                     return problem(offers.error());
@@ -128,11 +134,11 @@ Reply offer(const std::shared_ptr<Consumers>& consumers, const Call& call) {
 
 // --- Claims, many at once
 
-Result<std::vector<std::string>> claims_of(const Json& json) {
+Result<std::vector<std::string>> claims_of(const Json& json, std::uint64_t most) {
   const Json& given = json.contains("claims") ? json["claims"] : Json();
-  if (!given.is_array() || given.empty() || given.size() > kMostClaims)
+  if (!given.is_array() || given.empty() || given.size() > most)
     return invalid_input(
-        fmt::format("\"claims\" takes an array of 1 to {} claims; nothing was done", kMostClaims));
+        fmt::format("\"claims\" takes an array of 1 to {} claims; nothing was done", most));
   std::vector<std::string> claims;
   for (const Json& claim : given) {
     if (!claim.is_string()) return invalid_input("\"claims\" takes an array of strings");
@@ -183,7 +189,7 @@ std::string answers_json(const std::vector<std::string>& claims,
 Reply start(Consumers& consumers, const Call& call) {
   const auto fields = fields_of(call, {"claims"});
   if (!fields) return fields.error();
-  const auto claims = claims_of(fields->json());
+  const auto claims = claims_of(fields->json(), kMostStarts);
   if (!claims) return claims.error();
   const auto started = by_queue<StartedTask>(
       consumers, *claims, [&](Consumer& consumer, const std::vector<std::size_t>& places) {
@@ -201,7 +207,7 @@ Reply start(Consumers& consumers, const Call& call) {
 Reply renew(Consumers& consumers, const Call& call) {
   const auto fields = fields_of(call, {"claims"});
   if (!fields) return fields.error();
-  const auto claims = claims_of(fields->json());
+  const auto claims = claims_of(fields->json(), kMostClaims);
   if (!claims) return claims.error();
   const auto renewed = by_queue<RenewResult>(
       consumers, *claims, [&](Consumer& consumer, const std::vector<std::size_t>& places) {
@@ -278,12 +284,12 @@ Reply settle(Consumers& consumers, const Call& call) {
   if (!settlements) return settlements.error();
   const auto next = number_field(json, "next", 0, 0, kMostClaims);
   if (!next) return next.error();
-  const auto worker = text_field(json, "worker");
-  if (!worker) return worker.error();
-  const auto can_probe = switch_field(json, "can_probe");
-  if (!can_probe) return can_probe.error();
-  if (*next > 0 && worker->empty())
-    return invalid_input("\"next\" needs the \"worker\" of the offers; nothing was recorded");
+  std::optional<OfferFor> to;
+  if (*next > 0) {
+    auto worker = worker_of(json);
+    if (!worker) return worker.error();
+    to = std::move(*worker);
+  }
   std::vector<std::string> claims;
   for (const Settlement& each : *settlements) claims.push_back(each.claim);
   const auto first = Consumer::queue_of(claims.front());
@@ -293,10 +299,8 @@ Reply settle(Consumers& consumers, const Call& call) {
       consumers, claims, [&](Consumer& house, const std::vector<std::size_t>& places) {
         std::vector<Settlement> mine;
         for (const std::size_t place : places) mine.push_back((*settlements)[place]);
-        std::shared_ptr<Consumer> puller;
-        if (*next > 0 && *first == Consumer::queue_of(mine.front().claim).value())
-          if (auto found = consumers.of(*first, *worker, *can_probe)) puller = std::move(*found);
-        Settled done = (puller ? *puller : house).settle(std::move(mine), puller ? *next : 0);
+        const bool first_queue = *first == Consumer::queue_of(mine.front().claim).value();
+        Settled done = house.settle(std::move(mine), first_queue ? *next : 0, to);
         for (const Offer& each : done.next) offers.push_back(cli::offer_json(each));
         return std::move(done.states);
       });
@@ -356,8 +360,10 @@ Reply begin_step(Consumers& consumers, const Call& call) {
 enum class StepEnd { end, fail, hold };
 
 Reply end_step(Consumers& consumers, const Call& call, StepEnd how) {
-  const auto fields = how == StepEnd::end ? fields_of(call, {"result"}) : fields_of(call, {"why"});
+  const auto fields = fields_of(call, {how == StepEnd::end ? "result" : "why", "call"});
   if (!fields) return fields.error();
+  auto id = text_field(fields->json(), "call");
+  if (!id) return id.error();
   auto why = text_field(fields->json(), "why");
   if (!why) return why.error();
   auto result = body_field(fields->json(), "result");
@@ -366,9 +372,11 @@ Reply end_step(Consumers& consumers, const Call& call, StepEnd how) {
   if (!consumer) return consumer.error();
   const std::string& claim = call.path("claim");
   const std::string& step = call.path("step");
-  const auto done = how == StepEnd::end    ? (*consumer)->end_step(claim, step, std::move(*result))
-                    : how == StepEnd::fail ? (*consumer)->fail_step(claim, step, std::move(*why))
-                                           : (*consumer)->hold_step(claim, step, std::move(*why));
+  Consumer& holder = **consumer;
+  const auto done =
+      how == StepEnd::end    ? holder.end_step(claim, step, std::move(*result), std::move(*id))
+      : how == StepEnd::fail ? holder.fail_step(claim, step, std::move(*why), std::move(*id))
+                             : holder.hold_step(claim, step, std::move(*why), std::move(*id));
   if (!done) return done.error();
   return json_response(R"({"recorded":true})");
 }

@@ -1,54 +1,56 @@
 #include "server/consumers.h"
 
+#include <vector>
+
 namespace once::server {
 namespace {
 
-constexpr std::chrono::seconds kIdleWorker{60};
-constexpr std::size_t kMostWorkers = 2000;
+constexpr std::chrono::seconds kIdleQueue{60};
+constexpr std::chrono::seconds kLookForIdle{10};
 
 }  // namespace
 
-Result<std::shared_ptr<Consumer>> Consumers::of(const std::string& queue) {
-  return find({queue, "", false}, {.housekeeping = true});
-}
-
-Result<std::shared_ptr<Consumer>> Consumers::of(const std::string& queue, const std::string& worker,
-                                                bool can_probe) {
-  if (auto house = of(queue); !house) return house.error();
-  return find({queue, worker, can_probe},
-              {.name = worker, .can_probe = can_probe, .housekeeping = false});
-}
-
 // The store is asked without the mutex, so that one slow call does not stop the others.
-Result<std::shared_ptr<Consumer>> Consumers::find(const Key& key, const ConsumerOptions& options) {
+Result<std::shared_ptr<Consumer>> Consumers::of(const std::string& queue) {
   const auto now = std::chrono::steady_clock::now();
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(known_, [&](const auto& each) {
-      const bool house = std::get<1>(each.first).empty();
-      return !house && now - each.second.used > kIdleWorker;
-    });
-    if (const auto found = known_.find(key); found != known_.end()) {
+    if (const auto found = known_.find(queue); found != known_.end()) {
       found->second.used = now;
       return found->second.consumer;
     }
-    if (known_.size() >= kMostWorkers)
-      return Error{.code = Code::overloaded,
-                   .message = "too many workers; nothing was claimed: use fewer names",
-                   .retryable = true};
   }
-  auto made = zone_.consumer(std::get<0>(key), options);
+  auto made = zone_.consumer(queue);
   if (!made) return made.error();
+  auto consumer = std::make_shared<Consumer>(std::move(*made));  // shared with the callers
   const std::lock_guard lock(mutex_);
-  auto& known = known_[key];
-  if (!known.consumer) known.consumer = std::make_shared<Consumer>(std::move(*made));
+  Known& known = known_[queue];
+  if (!known.consumer) known.consumer = std::move(consumer);
   known.used = now;
   return known.consumer;
 }
 
+// The end of a consumer asks the store, so it comes after the mutex is released.
 void Consumers::forget(const std::string& queue) {
+  std::map<std::string, Known>::node_type ending;
   const std::lock_guard lock(mutex_);
-  std::erase_if(known_, [&](const auto& each) { return std::get<0>(each.first) == queue; });
+  ending = known_.extract(queue);
+}
+
+void Consumers::drop_idle(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::vector<std::shared_ptr<Consumer>> ending;
+    std::unique_lock lock(mutex_);
+    ending_.wait_for(lock, stop, kLookForIdle, [] { return false; });
+    const auto now = std::chrono::steady_clock::now();
+    std::erase_if(known_, [&](const auto& each) {
+      const Known& known = each.second;
+      if (known.consumer.use_count() > 1 || now - known.used < kIdleQueue) return false;
+      ending.push_back(known.consumer);
+      return true;
+    });
+    lock.unlock();
+  }
 }
 
 }  // namespace once::server

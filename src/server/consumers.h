@@ -1,13 +1,14 @@
-// The consumers of a server: one per queue that does its housekeeping, and one per worker that asks for
-// offers. A worker that asks for nothing for a minute is not counted any more.
+// The consumers of a server, one per queue. A queue that no request has used for a minute loses its
+// consumer. So the server counts as a worker of a queue only while clients work on it.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
+#include <thread>
 
 #include "once/zone.h"
 
@@ -16,27 +17,26 @@ namespace once::server {
 // Any thread may call. The zone must outlive it.
 class Consumers {
  public:
-  explicit Consumers(Zone& zone) : zone_(zone) {}
+  explicit Consumers(Zone& zone)
+      : zone_(zone), thread_([this](const std::stop_token& stop) { drop_idle(stop); }) {}
 
-  // For calls with a claim. Shared with the calls that use it.
+  // Shared with the calls that use it.
   Result<std::shared_ptr<Consumer>> of(const std::string& queue);
-  // For offers to this worker.
-  Result<std::shared_ptr<Consumer>> of(const std::string& queue, const std::string& worker,
-                                       bool can_probe);
-  // The queue was removed. A queue of the same name needs new consumers.
+  // The queue was removed. A queue of the same name needs a new consumer.
   void forget(const std::string& queue);
 
  private:
-  using Key = std::tuple<std::string, std::string, bool>;  // queue, worker, can_probe
   struct Known {
     std::shared_ptr<Consumer> consumer{};
     std::chrono::steady_clock::time_point used{};
   };
-  Result<std::shared_ptr<Consumer>> find(const Key& key, const ConsumerOptions& options);
+  void drop_idle(const std::stop_token& stop);
 
   Zone& zone_;
   std::mutex mutex_;
-  std::map<Key, Known> known_;  // under mutex_
+  std::condition_variable_any ending_;
+  std::map<std::string, Known> known_;  // by queue; under mutex_
+  std::jthread thread_;                 // last: it uses the others
 };
 
 }  // namespace once::server

@@ -72,6 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close() {
     if (state_ == State::closed) return;
     leave_parking();
+    if (state_ == State::parked) drop_poll();
     state_ = State::closed;
     guard_.cancel();
     look_timer_.cancel();
@@ -231,6 +232,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
               if (self.gone_) return self.close();
               if (!response) return self.park();
               self.leave_parking();
+              self.drop_poll();
               self.write(std::move(*response));
             });
   }
@@ -251,6 +253,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (!in_parking_) return;
     in_parking_ = false;
     --shared_.parked;
+  }
+
+  // What a poll owns may ask the store at its end, so it ends on the pool.
+  void drop_poll() {
+    asio::post(shared_.pool, [poll = std::exchange(poll_, {})] { static_cast<void>(poll); });
   }
 
   // A client that goes away must not keep its place among the long polls.

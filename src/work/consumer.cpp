@@ -32,6 +32,14 @@ Error claim_ended(const core::Record& record) {
   return {.code = Code::wrong_state, .message = message + ": this claim is over"};
 }
 
+Error step_under_way(std::string_view name) {
+  return {.code = Code::wrong_state,
+          .message = "another call has begun step " + core::quoted(name) +
+                     " in this attempt; nothing was done",
+          .reason = Reason::step_under_way,
+          .facts = {{"step", std::string(name)}}};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Consumer>> Consumer::make(store::Store& store, Scheduler& scheduler,
@@ -58,7 +66,8 @@ Consumer::Consumer(store::Store& store, Scheduler& scheduler, ConsumerSettings s
                .worker = settings_.name,
                .member = membership_->number(),
                .can_probe = settings_.can_probe,
-               .kind = core::Claim::Kind::offer}) {
+               .kind = core::Claim::Kind::offer}),
+      limited_(settings_.queue.max_running > 0) {
   if (settings_.keeps_house)
     housekeeper_.emplace(store, scheduler, settings_.queue.name, settings_.name,
                          membership_->number());
@@ -73,24 +82,44 @@ void Consumer::follow_definition() {
   }
   const auto queues = store_.queues();
   if (!queues) return;
-  for (const Queue& definition : *queues)
-    if (definition.name == settings_.queue.name) writer_.set_policy(core::policy_of(definition));
+  for (const Queue& definition : *queues) {
+    if (definition.name != settings_.queue.name) continue;
+    writer_.set_policy(core::policy_of(definition));
+    limited_ = definition.max_running > 0;
+  }
+}
+
+IntakeRequest Consumer::request(std::size_t most, const std::optional<OfferFor>& to) const {
+  IntakeRequest made{.limit = most, .handlers = most};
+  if (to) {
+    made.worker = to->worker;
+    made.can_probe = to->can_probe;
+  }
+  return made;
 }
 
 // --- Offers -----------------------------------------------------------------------------------
 
-Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop) {
+Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop,
+                                           const std::optional<OfferFor>& to) {
   if (most == 0 || most > kMostOffers)
     return Error{.code = Code::invalid_input,
                  .message = "a call offers between 1 and " + std::to_string(kMostOffers) +
                             " tasks; nothing was claimed"};
   follow_definition();
+  if (limited_)
+    return Error{.code = Code::invalid_input,
+                 .message = "queue '" + settings_.queue.name +
+                            "' has max_running, which only workers keep; nothing was claimed: use "
+                            "a worker, or a queue without max_running"};
   const Moment deadline = scheduler_.now() + wait;
   while (true) {
     const Duration left =
         std::max(Duration{0}, std::chrono::duration_cast<Duration>(deadline - scheduler_.now()));
-    auto taken =
-        intake_.commit({}, {.limit = most, .handlers = most, .wait = left, .stop = stop}).taken;
+    IntakeRequest wanted = request(most, to);
+    wanted.wait = left;
+    wanted.stop = stop;
+    auto taken = intake_.commit({}, std::move(wanted)).taken;
     if (!taken) return taken.error();
     // A delivery that could not be claimed (a duplicate, a settled task) is no end of the wait.
     if (!taken->tasks.empty() || left == Duration{0} || stop.stop_requested())
@@ -103,15 +132,17 @@ std::vector<Offer> Consumer::offers_of(RunningTasks tasks) {
   std::vector<Offer> offers;
   offers.reserve(tasks.size());
   for (const auto& task : tasks)
-    offers.push_back({.claim = encoding::text(Handle{.zone = zone_,
-                                                     .queue = settings_.queue.name,
-                                                     .key = task->address.key,
-                                                     .sequence = task->sequence,
-                                                     .nonce = task->nonce,
-                                                     .delivery = task->handle}),
-                      .id = task->task.id,
-                      .key = task->address.key,
-                      .lease = task->claimed_for});
+    offers.push_back(
+        {.claim = encoding::text(Handle{.zone = zone_,
+                                        .queue = settings_.queue.name,
+                                        .key = task->address.key,
+                                        .sequence = task->sequence,
+                                        .nonce = task->nonce,
+                                        .delivery = task->handle}),
+         .id = task->task.id,
+         .key = task->address.key,
+         .lease =
+             std::max(Duration{0}, task->stored.stamp + task->stored.record.lease - store_.now())});
   return offers;
 }
 
@@ -150,9 +181,11 @@ Consumer::Intents Consumer::intents_of(std::span<const std::string> claims, cons
       made.errors[place] = found[k].error();
       continue;
     }
+    const core::Record* const record = *found[k] ? &(*found[k])->record : nullptr;
+    core::Command command = make(place, handles[k].nonce, record);
     made.intents.push_back({.at = std::move(addresses[k]),
                             .known = std::move(*found[k]),
-                            .command = make(place, handles[k].nonce),
+                            .command = std::move(command),
                             .handle = std::move(handles[k].delivery)});
     readable.push_back(place);
   }
@@ -185,14 +218,16 @@ std::vector<Result<WriteResult>> Consumer::write(std::span<const std::string> cl
 Result<WriteResult> Consumer::write(std::string_view claim, const core::Command& command) {
   const std::string one(claim);
   return std::move(
-      write(std::span(&one, 1), [&](std::size_t, const core::Nonce& nonce) -> core::Command {
-        return std::visit(
-            [&](auto copy) -> core::Command {
-              if constexpr (requires { copy.nonce; }) copy.nonce = nonce;
-              return copy;
-            },
-            command);
-      }).front());
+      write(std::span(&one, 1),
+            [&](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
+              return std::visit(
+                  [&](auto copy) -> core::Command {
+                    if constexpr (requires { copy.nonce; }) copy.nonce = nonce;
+                    return copy;
+                  },
+                  command);
+            })
+          .front());
 }
 
 // --- Start and renew ----------------------------------------------------------------------------
@@ -223,12 +258,13 @@ std::vector<Result<StartedTask>> Consumer::start(std::span<const std::string> cl
     entries.push_back(std::move(*entry));
     places.push_back(i);
   }
-  auto written = write(found, [&](std::size_t k, const core::Nonce& nonce) -> core::Command {
-    const store::Entry& entry = entries[k];
-    core::Start start{.nonce = nonce};
-    if (entry.lives) start.expires = entry.appended_at + *entry.lives;
-    return start;
-  });
+  auto written = write(
+      found, [&](std::size_t k, const core::Nonce& nonce, const core::Record*) -> core::Command {
+        const store::Entry& entry = entries[k];
+        core::Start start{.nonce = nonce};
+        if (entry.lives) start.expires = entry.appended_at + *entry.lives;
+        return start;
+      });
   for (std::size_t k = 0; k < found.size(); ++k)
     answers[places[k]] = written[k] ? started(found[k], std::move(entries[k]), *written[k])
                                     : Result<StartedTask>(written[k].error());
@@ -271,9 +307,10 @@ Result<StartedTask> Consumer::started(const std::string& claim, store::Entry ent
 }
 
 std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> claims) {
-  const auto written = write(claims, [](std::size_t, const core::Nonce& nonce) -> core::Command {
-    return core::Renew{.nonce = nonce};
-  });
+  const auto written = write(
+      claims, [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
+        return core::Renew{.nonce = nonce};
+      });
   std::vector<Result<RenewResult>> answers;
   answers.reserve(written.size());
   for (const auto& each : written) {
@@ -301,11 +338,19 @@ Result<StepStart> Consumer::begin_step(std::string_view claim, std::string_view 
     return Error{.code = Code::invalid_input,
                  .message = "the call id of a step has at most " + std::to_string(core::kCallKept) +
                             " bytes; nothing was run"};
-  const auto written =
-      write(claim, core::StepBegin{.name = std::string(name),
-                                   .policy = core::step_policy(*writer_.policy(), options.policy),
-                                   .asked = options.asked,
-                                   .call = std::move(options.call)});
+  // A task can have a policy of its own.
+  const auto begin = [&](std::size_t, const core::Nonce& nonce,
+                         const core::Record* record) -> core::Command {
+    const core::Policy policy =
+        record && record->own ? core::applied(*writer_.policy(), *record->own) : *writer_.policy();
+    return core::StepBegin{.nonce = nonce,
+                           .name = std::string(name),
+                           .policy = core::step_policy(policy, options.policy),
+                           .asked = options.asked,
+                           .call = options.call};
+  };
+  const std::string one(claim);
+  const auto written = std::move(write(std::span(&one, 1), begin).front());
   if (!written) return written.error();
   const core::Record& record = written->stored->record;
   switch (written->decision.verdict) {
@@ -321,13 +366,16 @@ Result<StepStart> Consumer::begin_step(std::string_view claim, std::string_view 
                               " has run, but an older Once kept only the first MiB of its result; "
                               "nothing was run again"};
     }
-    case core::Verdict::step_under_way:
+    case core::Verdict::step_under_way: return step_under_way(name);
+    case core::Verdict::asked_to_stop:
       return Error{.code = Code::wrong_state,
-                   .message = "another call has begun step " + core::quoted(name) +
-                              " in this attempt; nothing was run",
-                   .reason = Reason::step_under_way,
-                   .facts = {{"step", std::string(name)}}};
+                   .message = "a person cancelled the task; step " + core::quoted(name) +
+                              " was not run: stop, then settle this claim"};
     case core::Verdict::step_refused:
+      if (core::find_step(record, name))
+        return Error{.code = Code::wrong_state,
+                     .message = "this call of step " + core::quoted(name) +
+                                " has failed; nothing was run: begin with another call id"};
       return Error{.code = Code::invalid_input,
                    .message = "a task can have at most " + std::to_string(core::kMostSteps) +
                               " steps; step " + core::quoted(name) + " was not run"};
@@ -342,6 +390,7 @@ Result<void> Consumer::record_step(std::string_view claim, std::string_view name
   switch (written->decision.verdict) {
     case core::Verdict::step_recorded:
     case core::Verdict::already_done: return {};
+    case core::Verdict::step_under_way: return step_under_way(name);
     case core::Verdict::step_refused:
       return Error{.code = Code::invalid_input,
                    .message = "step " + core::quoted(name) + " has not begun in this attempt"};
@@ -349,25 +398,35 @@ Result<void> Consumer::record_step(std::string_view claim, std::string_view name
   }
 }
 
-Result<void> Consumer::end_step(std::string_view claim, std::string_view name, Body result) {
-  return record_step(claim, name,
-                     core::StepEnd{.name = std::string(name), .result = std::move(result)});
+Result<void> Consumer::end_step(std::string_view claim, std::string_view name, Body result,
+                                std::string call) {
+  return record_step(
+      claim, name,
+      core::StepEnd{
+          .name = std::string(name), .result = std::move(result), .call = std::move(call)});
 }
 
-Result<void> Consumer::fail_step(std::string_view claim, std::string_view name, std::string why) {
-  return record_step(claim, name,
-                     core::StepFail{.name = std::string(name), .error = std::move(why)});
+Result<void> Consumer::fail_step(std::string_view claim, std::string_view name, std::string why,
+                                 std::string call) {
+  return record_step(
+      claim, name,
+      core::StepFail{.name = std::string(name), .error = std::move(why), .call = std::move(call)});
 }
 
-Result<void> Consumer::hold_step(std::string_view claim, std::string_view name, std::string why) {
-  const auto written =
-      write(claim,
-            core::StepHold{.name = std::string(name), .by = settings_.name, .why = std::move(why)});
+Result<void> Consumer::hold_step(std::string_view claim, std::string_view name, std::string why,
+                                 std::string call) {
+  const auto written = write(claim, core::StepHold{.name = std::string(name),
+                                                   .by = settings_.name,
+                                                   .why = std::move(why),
+                                                   .call = std::move(call)});
   if (!written) return written.error();
-  if (written->decision.verdict == core::Verdict::step_refused)
-    return Error{.code = Code::invalid_input,
-                 .message = "step " + core::quoted(name) + " has not begun in this attempt"};
-  return {};
+  switch (written->decision.verdict) {
+    case core::Verdict::step_under_way: return step_under_way(name);
+    case core::Verdict::step_refused:
+      return Error{.code = Code::invalid_input,
+                   .message = "step " + core::quoted(name) + " has not begun in this attempt"};
+    default: return {};
+  }
 }
 
 // --- Settle ---------------------------------------------------------------------------------------
@@ -400,19 +459,21 @@ core::Command Consumer::command_of(const Settlement& settlement, const core::Non
                     .jitter = scheduler_.random()};
 }
 
-Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next) {
+Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
+                         const std::optional<OfferFor>& to) {
   follow_definition();
   std::vector<std::string> claims;
   for (const Settlement& settlement : settlements) claims.push_back(settlement.claim);
-  Intents made = intents_of(claims, [&](std::size_t place, const core::Nonce& nonce) {
-    return command_of(settlements[place], nonce);
-  });
+  Intents made =
+      intents_of(claims, [&](std::size_t place, const core::Nonce& nonce, const core::Record*) {
+        return command_of(settlements[place], nonce);
+      });
   Settled settled;
   for (const auto& error : made.errors) settled.states.emplace_back(error ? *error : Error{});
   LedgerBatch batch = writer_.begin(std::move(made.intents));
-  if (next > 0) {
+  if (next > 0 && !limited_) {
     next = std::min(next, kMostOffers);
-    Intake::CommitResult both = intake_.commit(batch.swaps(), {.limit = next, .handlers = next});
+    Intake::CommitResult both = intake_.commit(batch.swaps(), request(next, to));
     if (!batch.swaps().empty()) writer_.answered(batch, std::move(both.swapped));
     // Without offers the caller asks for them again. The verdicts are recorded in any case.
     if (both.taken) settled.next = offers_of(std::move(both.taken->tasks));

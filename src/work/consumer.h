@@ -3,6 +3,7 @@
 // and any process may go on with a claim.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -26,18 +27,25 @@ class Consumer {
   static Result<std::unique_ptr<Consumer>> make(store::Store& store, Scheduler& scheduler,
                                                 ConsumerSettings settings);
 
-  Result<std::vector<Offer>> offer(std::size_t most, Duration wait, std::stop_token stop);
+  Result<std::vector<Offer>> offer(std::size_t most, Duration wait, std::stop_token stop,
+                                   const std::optional<OfferFor>& to = {});
   std::vector<Result<StartedTask>> start(std::span<const std::string> claims);
   std::vector<Result<RenewResult>> renew(std::span<const std::string> claims);
   Result<StepStart> begin_step(std::string_view claim, std::string_view name, StepOptions options);
-  Result<void> end_step(std::string_view claim, std::string_view name, Body result);
-  Result<void> fail_step(std::string_view claim, std::string_view name, std::string why);
-  Result<void> hold_step(std::string_view claim, std::string_view name, std::string why);
-  Settled settle(std::vector<Settlement> settlements, std::size_t next);
+  Result<void> end_step(std::string_view claim, std::string_view name, Body result,
+                        std::string call);
+  Result<void> fail_step(std::string_view claim, std::string_view name, std::string why,
+                         std::string call);
+  Result<void> hold_step(std::string_view claim, std::string_view name, std::string why,
+                         std::string call);
+  Settled settle(std::vector<Settlement> settlements, std::size_t next,
+                 const std::optional<OfferFor>& to = {});
 
  private:
   using Handle = encoding::ClaimHandle;
-  using Make = std::function<core::Command(std::size_t place, const core::Nonce& nonce)>;
+  // Makes the command for the claim at `place`. `record` is null if there is none.
+  using Make = std::function<core::Command(std::size_t place, const core::Nonce& nonce,
+                                           const core::Record* record)>;
 
   Consumer(store::Store& store, Scheduler& scheduler, ConsumerSettings settings,
            encoding::KeyTemplate key, std::unique_ptr<store::Membership> membership);
@@ -61,6 +69,7 @@ class Consumer {
   core::Command command_of(const Settlement& settlement, const core::Nonce& nonce) const;
   std::vector<Offer> offers_of(RunningTasks tasks);
   void follow_definition();
+  IntakeRequest request(std::size_t most, const std::optional<OfferFor>& to) const;
 
   store::Store& store_;
   Scheduler& scheduler_;
@@ -71,7 +80,8 @@ class Consumer {
   WorkerCounters counters_;
   Intake intake_;
   std::mutex mutex_;
-  Moment followed_at_{};  // under mutex_
+  Moment followed_at_{};       // under mutex_
+  std::atomic<bool> limited_;  // the queue has max_running
   std::optional<Housekeeper> housekeeper_;
 };
 

@@ -121,7 +121,7 @@ std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
                                                  const core::Order* order, core::Now now) {
   if (!entry.body) return std::nullopt;
   if (!allowed(now.store)) return std::nullopt;
-  const core::Claim wanted = intake_.command(entry, order);
+  const core::Claim wanted = intake_.command(entry, order, request_);
   core::Decision decision = core::decide(stored, wanted, *intake_.writer_.policy(), now);
   if (decision.verdict == core::Verdict::claimed || decision.verdict == core::Verdict::offered)
     proposals.push_back({entry.sequence, wanted.nonce});
@@ -140,12 +140,14 @@ core::Member Intake::holder() const {
   return settings_.kind == core::Claim::Kind::start ? settings_.member : core::Member{};
 }
 
-core::Claim Intake::command(const store::Entry& entry, const core::Order* order) const {
+core::Claim Intake::command(const store::Entry& entry, const core::Order* order,
+                            const IntakeRequest& request) const {
+  const bool own = request.worker.empty();
   core::Claim claim{.sequence = entry.sequence,
                     .digest = entry.digest,
-                    .worker = settings_.worker,
+                    .worker = own ? settings_.worker : request.worker,
                     .member = holder(),
-                    .can_probe = settings_.can_probe,
+                    .can_probe = own ? settings_.can_probe : request.can_probe,
                     .kind = settings_.kind};
   if (entry.delay > Duration{0}) claim.not_before = entry.not_before();
   if (entry.lives) claim.expires = entry.appended_at + *entry.lives;
@@ -288,7 +290,8 @@ Result<void> Intake::set_aside_bodiless(Answers& answers, const store::Delivery&
 
 Result<void> Intake::claim_one(Answers& answers, store::Delivery& delivery) {
   store::Address at = *address(delivery.entry);
-  const core::Claim wanted = command(delivery.entry, delivery.order ? &*delivery.order : nullptr);
+  const core::Claim wanted =
+      command(delivery.entry, delivery.order ? &*delivery.order : nullptr, answers.round.request());
   auto written = writer_.write(
       {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});
   if (written) return answer_claim(answers, delivery, std::move(at), std::move(*written));

@@ -28,6 +28,9 @@ struct IntakeRequest {
   // How many of the claims can start at once. At most this many may be redeliveries. A redelivered
   // task may kill its worker, and must not use up the attempts of tasks that were claimed ahead.
   std::size_t handlers = 1;
+  // Claims for this worker instead of the one in the settings. Empty: that one.
+  std::string worker{};
+  bool can_probe = false;  // of `worker`
   Duration wait{};         // for the first delivery
   std::stop_token stop{};  // ends the wait
   // Whether one more task may be claimed after `claimed`. The store's write calls it. May be empty.
@@ -69,6 +72,7 @@ class Intake {
     std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
                                       const core::Order* order, core::Now now) override;
     bool allowed(core::StoreTime now) const;
+    const IntakeRequest& request() const { return request_; }
 
     std::vector<Proposal> proposals;  // the claims so far
 
@@ -82,7 +86,8 @@ class Intake {
   std::optional<store::Address> address(const store::Entry& entry) const;
   store::Address own_place(const store::Entry& entry) const;
   core::Member holder() const;
-  core::Claim command(const store::Entry& entry, const core::Order* order) const;
+  core::Claim command(const store::Entry& entry, const core::Order* order,
+                      const IntakeRequest& request) const;
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<RunningTask> running_task(store::Delivery delivery, store::Address at) const;
   // Answers deliveries that the store left unclaimed: claims them, sets them aside or settles them.

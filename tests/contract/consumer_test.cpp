@@ -297,8 +297,10 @@ TEST_P(ConsumerContract, StepsAreRememberedAndACallIdTellsARepeatFromAnother) {
   EXPECT_EQ(puller.begin_step(first, "mail", {.call = "1"}).value().kind, StepStart::Kind::run);
   EXPECT_EQ(puller.begin_step(first, "mail", {.call = "1"}).value().kind, StepStart::Kind::run);
   EXPECT_EQ(puller.begin_step(first, "mail", {.call = "2"}).error().reason, Reason::step_under_way);
-  EXPECT_TRUE(puller.end_step(first, "mail", Body::json("17").value()));
-  EXPECT_TRUE(puller.end_step(first, "mail", Body::json("17").value()));
+  EXPECT_EQ(puller.end_step(first, "mail", {}, "2").error().reason, Reason::step_under_way);
+  EXPECT_EQ(puller.hold_step(first, "mail", {}, "2").error().reason, Reason::step_under_way);
+  EXPECT_TRUE(puller.end_step(first, "mail", Body::json("17").value(), "1"));
+  EXPECT_TRUE(puller.end_step(first, "mail", Body::json("17").value(), "1"));
   EXPECT_EQ(puller.begin_step(first, "pay").value().kind, StepStart::Kind::run);
   EXPECT_TRUE(puller.fail_step(first, "pay", "declined"));
   EXPECT_EQ(settle(puller, first, Outcome::failed("declined")).value(), State::retrying);
@@ -314,6 +316,58 @@ TEST_P(ConsumerContract, StepsAreRememberedAndACallIdTellsARepeatFromAnother) {
   EXPECT_EQ(puller.begin_step(second, "pay").value().kind, StepStart::Kind::run);
   EXPECT_TRUE(puller.end_step(second, "pay", {}));
   EXPECT_EQ(settle(puller, second, Outcome::completed()).value(), State::completed);
+}
+
+TEST_P(ConsumerContract, ALateRepeatDoesNotChangeAnotherCallOfTheStep) {
+  add({});
+  publish("a");
+  Consumer puller = consumer();
+  const std::string claim = offered(puller);
+  puller.start(claim).value();
+  const StepOptions first{.call = "1", .policy = InDoubt::hold};
+  const StepOptions second{.call = "2", .policy = InDoubt::hold};
+  EXPECT_TRUE(puller.begin_step(claim, "pay", first));
+  EXPECT_TRUE(puller.fail_step(claim, "pay", "declined", "1"));
+  EXPECT_EQ(puller.begin_step(claim, "pay", first).error().code, Code::wrong_state)
+      << "the begin of the failed try arrives late";
+  EXPECT_EQ(puller.begin_step(claim, "pay", second).value().kind, StepStart::Kind::run);
+  EXPECT_TRUE(puller.fail_step(claim, "pay", "declined", "1")) << "so does its fail";
+  EXPECT_EQ(step("pay").state, StepView::State::running);
+  pass(kLease);
+  EXPECT_THAT(offers(puller), IsEmpty());
+  EXPECT_EQ(state(), State::in_doubt) << "the second try was cut off, and is to be held";
+}
+
+TEST_P(ConsumerContract, TheErrorOfAFailedStepIsBounded) {
+  add({});
+  publish("a");
+  Consumer puller = consumer();
+  const std::string claim = offered(puller);
+  puller.start(claim).value();
+  EXPECT_TRUE(puller.begin_step(claim, "pay"));
+  EXPECT_TRUE(puller.fail_step(claim, "pay", std::string(500'000, 'x')));
+  EXPECT_EQ(step("pay").error.size(), 256U);
+}
+
+TEST_P(ConsumerContract, ACancelledTaskBeginsNoStepAndCanBeSettled) {
+  add({});
+  publish("a");
+  Consumer puller = consumer();
+  const std::string claim = offered(puller);
+  puller.start(claim).value();
+  EXPECT_TRUE(zone.tasks().cancel("a", "q", by));
+  EXPECT_THAT(puller.begin_step(claim, "pay").error().message, HasSubstr("settle this claim"));
+  EXPECT_EQ(settle(puller, claim, Outcome::failed("stopped")).value(), State::cancelled);
+}
+
+TEST_P(ConsumerContract, AnOfferCanBeForAnotherWorker) {
+  add({.in_doubt = InDoubt::probe});
+  publish("a");
+  Consumer puller = consumer();
+  const std::string claim = puller.offer(1, {}, {}, OfferFor{.worker = "py-1"}).value().at(0).claim;
+  EXPECT_EQ(view().next.by, "py-1");
+  puller.start(claim).value();
+  EXPECT_EQ(view().attempts.at(0).worker, "py-1");
 }
 
 TEST_P(ConsumerContract, AStepThatWasCutOffIsAskedAboutOrHeld) {
@@ -457,10 +511,18 @@ TEST_P(ConsumerContract, SomeQueuesHaveNoOffers) {
   zone.queues().add({.name = "ledger", .ledger = true}).value();
   EXPECT_EQ(zone.consumer("ledger").error().reason, Reason::queue_is_ledger_only);
   EXPECT_EQ(zone.consumer("nowhere").error().reason, Reason::no_queue);
-  add({.max_running = 2});
-  const auto refused = zone.consumer("q");
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("max_running"));
+  add({});
+  publish("a");
+  publish("b");
+  Consumer puller = consumer();
+  const std::string claim = puller.offer(1).value().at(0).claim;
+  puller.start(claim).value();
+  zone.queues().change("q", [](Queue& queue) { queue.max_running = 2; }).value();
+  Consumer other = zone.consumer("q", {.name = "other"}).value();
+  EXPECT_THAT(other.offer(1).error().message, HasSubstr("max_running"));
+  const Settled settled = other.settle({{.claim = claim}}, 5);
+  EXPECT_EQ(settled.states.at(0).value(), State::completed) << "a claim that is out goes on";
+  EXPECT_THAT(settled.next, IsEmpty());
 }
 
 TEST_P(ConsumerContract, TheNumberOfOffersIsBounded) {

@@ -77,7 +77,7 @@ rm -f "$scratch/zone.db"*
   fail "an example that was built with the installed library failed"
 
 installed=$(cd "$prefix/include/once" && echo *)
-expected="audit.h doctor.h flows.h json.h ledger.h metrics.h once.h queues.h result.h task.h tasks.h \
+expected="audit.h consumer.h doctor.h flows.h json.h ledger.h metrics.h once.h queues.h result.h task.h tasks.h \
 testing.h version.h view.h worker.h workflow.h zone.h"
 [[ $installed == "$expected" ]] || fail "other headers are installed: $installed"
 

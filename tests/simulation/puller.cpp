@@ -28,13 +28,13 @@ class Puller::PulledSteps final : public engine::Steps {
     return {.kind = BeginResult::Kind::remembered, .result = (*begun)->result};
   }
   Result<void> end(std::string_view name, Body result, std::uint64_t) override {
-    return told([&] { return puller_.consumer_.end_step(claim_, name, result); });
+    return told([&] { return puller_.consumer_.end_step(claim_, name, result, call_); });
   }
   Result<void> fail(std::string_view name, std::string_view why) override {
-    return told([&] { return puller_.consumer_.fail_step(claim_, name, std::string(why)); });
+    return told([&] { return puller_.consumer_.fail_step(claim_, name, std::string(why), call_); });
   }
   Error hold(std::string_view name, std::string why) override {
-    static_cast<void>(told([&] { return puller_.consumer_.hold_step(claim_, name, why); }));
+    static_cast<void>(told([&] { return puller_.consumer_.hold_step(claim_, name, why, call_); }));
     return {};
   }
 
@@ -47,6 +47,7 @@ class Puller::PulledSteps final : public engine::Steps {
 
   Puller& puller_;
   const std::string claim_;
+  std::string call_{};  // of the last begin
 };
 
 void Puller::run() {
