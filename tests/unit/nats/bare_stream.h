@@ -43,8 +43,16 @@ class Bare {
     std::uint64_t sequence{};
     bool duplicate = false;
   };
+  // A replicated stream that was just made may have no leader. Then no server takes the message, and
+  // it is sent again.
   Acked publish(const std::string& subject, const std::string& data, Headers headers = {}) const {
-    const auto answer = ask({.subject = subject, .data = data, .headers = std::move(headers)});
+    constexpr int kNoResponders = 503;
+    const Outgoing message{.subject = subject, .data = data, .headers = std::move(headers)};
+    auto answer = ask(message);
+    for (int tries = 0; answer.status == kNoResponders && tries < 200; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{50});
+      answer = ask(message);
+    }
     const auto json = encoding::parse_json(answer.messages.at(0).data()).value();
     const encoding::Json* duplicate = json.member("duplicate");
     return {.sequence = number_of(json, "seq").value(),
