@@ -94,7 +94,8 @@ void Puller::take(const std::string& claim) {
 }
 
 void Puller::work(const StartedTask& task, Instant lease_end) {
-  std::stop_source stop;
+  // On the heap: gcc takes one on the stack for uninitialised, under a sanitizer.
+  const auto stop = std::make_unique<std::stop_source>();
   PulledSteps steps(*this, task.claim);
   const TaskAttempt attempt{.task = task.task,
                             .sequence = {task.sequence},
@@ -103,13 +104,13 @@ void Puller::work(const StartedTask& task, Instant lease_end) {
                             .token = {task.token},
                             .attempt = static_cast<std::uint32_t>(task.attempt),
                             .in_doubt = task.in_doubt,
-                            .stop = stop.get_token(),
+                            .stop = stop->get_token(),
                             .steps = &steps};
   if (process_.world().now() >= lease_end) return;
   if (task.probing && !probe(task, attempt)) return;
   if (process_.dead() || process_.world().now() >= lease_end) return;
   bool over = false;
-  const auto keeper = process_.spawn([&] { keep_lease(task, stop, over); });
+  const auto keeper = process_.spawn([&] { keep_lease(task, *stop, over); });
   Outcome outcome;
   try {
     outcome = handlers_.handle(attempt).outcome;
