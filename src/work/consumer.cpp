@@ -89,19 +89,22 @@ void Consumer::follow_definition() {
   }
 }
 
-IntakeRequest Consumer::request(std::size_t most, const std::optional<OfferFor>& to) const {
-  IntakeRequest made{.limit = most, .handlers = most};
-  if (to) {
-    made.worker = to->worker;
-    made.can_probe = to->can_probe;
-  }
-  return made;
+// Every task of a call for one worker, or for the consumer's own.
+ChooseWorker Consumer::chosen(const std::optional<OfferFor>& to) const {
+  OfferFor one = to.value_or(OfferFor{.can_probe = settings_.can_probe});
+  if (one.worker.empty()) one.worker = settings_.name;
+  return [one = std::move(one)](std::size_t) { return one; };
 }
 
 // --- Offers -----------------------------------------------------------------------------------
 
 Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop,
                                            const std::optional<OfferFor>& to) {
+  return offer(most, wait, std::move(stop), chosen(to));
+}
+
+Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop,
+                                           const ChooseWorker& to) {
   if (most == 0 || most > kMostOffers)
     return Error{.code = Code::invalid_input,
                  .message = "a call offers between 1 and " + std::to_string(kMostOffers) +
@@ -116,10 +119,9 @@ Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std:
   while (true) {
     const Duration left =
         std::max(Duration{0}, std::chrono::duration_cast<Duration>(deadline - scheduler_.now()));
-    IntakeRequest wanted = request(most, to);
-    wanted.wait = left;
-    wanted.stop = stop;
-    auto taken = intake_.commit({}, std::move(wanted)).taken;
+    auto taken =
+        intake_.commit({}, {.limit = most, .handlers = most, .wait = left, .stop = stop, .to = to})
+            .taken;
     if (!taken) return taken.error();
     // A delivery that could not be claimed (a duplicate, a settled task) is no end of the wait.
     if (!taken->tasks.empty() || left == Duration{0} || stop.stop_requested())
@@ -131,19 +133,37 @@ Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std:
 std::vector<Offer> Consumer::offers_of(RunningTasks tasks) {
   std::vector<Offer> offers;
   offers.reserve(tasks.size());
-  for (const auto& task : tasks)
-    offers.push_back(
-        {.claim = encoding::text(Handle{.zone = zone_,
-                                        .queue = settings_.queue.name,
-                                        .key = task->address.key,
-                                        .sequence = task->sequence,
-                                        .nonce = task->nonce,
-                                        .delivery = task->handle}),
-         .id = task->task.id,
-         .key = task->address.key,
-         .lease =
-             std::max(Duration{0}, task->stored.stamp + task->stored.record.lease - store_.now())});
+  for (const auto& task : tasks) offers.push_back(offer_of(*task));
   return offers;
+}
+
+Offer Consumer::offer_of(RunningTask& task) const {
+  const core::Record& record = task.stored.record;
+  Offer made{.claim = encoding::text(Handle{.zone = zone_,
+                                            .queue = settings_.queue.name,
+                                            .key = task.address.key,
+                                            .sequence = task.sequence,
+                                            .nonce = task.nonce,
+                                            .delivery = task.handle}),
+             .id = task.task.id,
+             .key = task.address.key,
+             .lease = std::max(Duration{0}, task.stored.stamp + record.lease - store_.now())};
+  if (record.offer) {
+    made.worker = record.offer->worker;
+    made.can_probe = record.offer->can_probe;
+  } else {
+    made.worker = record.attempts.back().worker;
+    made.started = started(made.claim, made.key, std::move(task.task), task.sequence, task.stored);
+  }
+  return made;
+}
+
+void Consumer::withdraw(std::span<const std::string> claims) {
+  // An offer that cannot be taken back now ends by itself.
+  static_cast<void>(write(
+      claims, [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
+        return core::Release{.nonce = nonce, .if_offered = true};
+      }));
 }
 
 // --- Commands of a claim ------------------------------------------------------------------------
@@ -266,44 +286,49 @@ std::vector<Result<StartedTask>> Consumer::start(std::span<const std::string> cl
         return start;
       });
   for (std::size_t k = 0; k < found.size(); ++k)
-    answers[places[k]] = written[k] ? started(found[k], std::move(entries[k]), *written[k])
-                                    : Result<StartedTask>(written[k].error());
+    answers[places[k]] = start_answer(found[k], std::move(entries[k]), written[k]);
   return answers;
 }
 
-Result<StartedTask> Consumer::started(const std::string& claim, store::Entry entry,
-                                      const WriteResult& written) const {
-  const core::Stored& stored = *written.stored;
-  const core::Record& record = stored.record;
-  const core::Verdict verdict = written.decision.verdict;
+Result<StartedTask> Consumer::start_answer(const std::string& claim, store::Entry entry,
+                                           const Result<WriteResult>& written) const {
+  if (!written) return written.error();
+  const core::Verdict verdict = written->decision.verdict;
   if (verdict != core::Verdict::started && verdict != core::Verdict::already_done)
-    return claim_ended(record);
-  StartedTask task{.claim = claim,
-                   .task = {.topic = std::move(entry.topic),
-                            .id = std::move(entry.id),
-                            .body = std::move(*entry.body),
-                            .headers = std::move(entry.headers)},
-                   .key = handle_of(claim)->key,
-                   .sequence = entry.sequence.value,
+    return claim_ended(written->stored->record);
+  Task task{.topic = std::move(entry.topic),
+            .id = std::move(entry.id),
+            .body = std::move(*entry.body),
+            .headers = std::move(entry.headers)};
+  if (entry.delay > Duration{0}) task.not_before = entry.published_at + entry.delay;
+  if (entry.lives) task.expires = entry.published_at + *entry.lives;
+  return started(claim, handle_of(claim)->key, std::move(task), entry.sequence, *written->stored);
+}
+
+StartedTask Consumer::started(std::string claim, std::string key, Task task,
+                              core::Sequence sequence, const core::Stored& stored) const {
+  const core::Record& record = stored.record;
+  StartedTask made{.claim = std::move(claim),
+                   .task = std::move(task),
+                   .key = std::move(key),
+                   .sequence = sequence.value,
                    .token = core::token_of(record, stored.revision).value,
                    .attempt = static_cast<int>(record.claims),
                    .in_doubt = record.in_doubt,
                    .probing = record.attempts.back().probing,
                    .lease = std::max(Duration{0}, stored.stamp + record.lease - store_.now())};
-  if (entry.delay > Duration{0}) task.task.not_before = entry.published_at + entry.delay;
-  if (entry.lives) task.task.expires = entry.published_at + *entry.lives;
   TaskAttempt attempt{
-      .task = task.task, .zone = zone_, .queue = settings_.queue.name, .key = task.key};
+      .task = made.task, .zone = zone_, .queue = settings_.queue.name, .key = made.key};
   const auto step = settings_.queue.stream.empty()
-                        ? encoding::read_step(task.task.headers, settings_.queue.name)
+                        ? encoding::read_step(made.task.headers, settings_.queue.name)
                         : std::nullopt;
   if (step) {
     attempt.run = step->run;
     attempt.step = step->step;
   }
-  task.idempotency_key = idempotency_key(attempt);
-  for (const core::Step& each : record.steps) task.steps.push_back(core::step_view(record, each));
-  return task;
+  made.idempotency_key = idempotency_key(attempt);
+  for (const core::Step& each : record.steps) made.steps.push_back(core::step_view(record, each));
+  return made;
 }
 
 std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> claims) {
@@ -473,7 +498,8 @@ Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
   LedgerBatch batch = writer_.begin(std::move(made.intents));
   if (next > 0 && !limited_) {
     next = std::min(next, kMostOffers);
-    Intake::CommitResult both = intake_.commit(batch.swaps(), request(next, to));
+    Intake::CommitResult both =
+        intake_.commit(batch.swaps(), {.limit = next, .handlers = next, .to = chosen(to)});
     if (!batch.swaps().empty()) writer_.answered(batch, std::move(both.swapped));
     // Without offers the caller asks for them again. The verdicts are recorded in any case.
     if (both.taken) settled.next = offers_of(std::move(both.taken->tasks));
