@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kFollowQueue = std::chrono::seconds{1};  // between two reads of the definition
 constexpr std::size_t kMostOffers = 1000;                   // of one call
+constexpr Duration kSlotLook{100};  // between two looks at whether a slot is free
 
 Error claim_not_started() {
   return {.code = Code::wrong_state,
@@ -30,6 +31,10 @@ Error claim_ended(const core::Record& record) {
   std::string message = "the task is " + std::string(to_string(record.state));
   if (!record.reason.empty()) message += " (" + record.reason + ")";
   return {.code = Code::wrong_state, .message = message + ": this claim is over"};
+}
+
+std::optional<core::StoreTime> until_of(const std::optional<ClaimSlot>& slot) {
+  return slot ? std::optional(slot->until) : std::nullopt;
 }
 
 Error step_under_way(std::string_view name) {
@@ -67,7 +72,7 @@ Consumer::Consumer(store::Store& store, Scheduler& scheduler, ConsumerSettings s
                .member = membership_->number(),
                .can_probe = settings_.can_probe,
                .kind = core::Claim::Kind::offer}),
-      limited_(settings_.queue.max_running > 0) {
+      slots_(store, scheduler, settings_.queue, settings_.name) {
   if (settings_.keeps_house)
     housekeeper_.emplace(store, scheduler, settings_.queue.name, settings_.name,
                          membership_->number());
@@ -85,7 +90,7 @@ void Consumer::follow_definition() {
   for (const Queue& definition : *queues) {
     if (definition.name != settings_.queue.name) continue;
     writer_.set_policy(core::policy_of(definition));
-    limited_ = definition.max_running > 0;
+    slots_.set_queue(definition);
   }
 }
 
@@ -106,44 +111,131 @@ Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std:
     return Error{.code = Code::invalid_input,
                  .message = "a call offers between 1 and " + std::to_string(kMostOffers) +
                             " tasks; nothing was claimed"};
-  follow_definition();
-  if (limited_)
-    return Error{.code = Code::invalid_input,
-                 .message = "queue '" + settings_.queue.name +
-                            "' has max_running, which only workers keep; nothing was claimed: use "
-                            "a worker, or a queue without max_running"};
   const Moment deadline = scheduler_.now() + wait;
   while (true) {
+    follow_definition();
     const Duration left =
         std::max(Duration{0}, std::chrono::duration_cast<Duration>(deadline - scheduler_.now()));
-    IntakeRequest wanted = request(most, to);
-    wanted.wait = left;
-    wanted.stop = stop;
-    auto taken = intake_.commit({}, std::move(wanted)).taken;
-    if (!taken) return taken.error();
+    auto offers = offer_once(most, left, stop, to);
     // A delivery that could not be claimed (a duplicate, a settled task) is no end of the wait.
-    if (!taken->tasks.empty() || left == Duration{0} || stop.stop_requested())
-      return offers_of(std::move(taken->tasks));
+    if (!offers || !offers->empty() || left == Duration{0} || stop.stop_requested()) return offers;
   }
+}
+
+Result<std::vector<Offer>> Consumer::offer_once(std::size_t most, Duration wait,
+                                                std::stop_token stop,
+                                                const std::optional<OfferFor>& to) {
+  if (slots_.limited()) {
+    if (wait == Duration{0}) return offer_in_slots(most, wait, std::move(stop), to);
+    // A caller that waits holds one slot. So an idle caller leaves the others to the busy ones.
+    const Duration longest = std::min(writer_.policy()->lease, core::kOfferLease) / 3;
+    auto first = offer_in_slots(1, std::min(wait, longest), stop, to);
+    if (!first || first->empty() || first->size() >= most) return first;
+    if (auto more = offer_in_slots(most - first->size(), Duration{0}, stop, to))
+      std::move(more->begin(), more->end(), std::back_inserter(*first));
+    return first;
+  }
+  IntakeRequest wanted = request(most, to);
+  wanted.wait = wait;
+  wanted.stop = std::move(stop);
+  auto taken = intake_.commit({}, std::move(wanted)).taken;
+  if (!taken) return taken.error();
+  if (wait > Duration{0}) follow_definition();  // it may have a max_running by now
+  return offers_of(std::move(taken->tasks));
+}
+
+Result<std::vector<Offer>> Consumer::offer_in_slots(std::size_t most, Duration wait,
+                                                    std::stop_token stop,
+                                                    const std::optional<OfferFor>& to) {
+  const auto slots = slots_.take(most);
+  if (!slots) return slots.error();
+  if (slots->empty()) {
+    if (wait > Duration{0}) slots_.await_free(std::min(wait, kSlotLook), std::move(stop));
+    return std::vector<Offer>{};
+  }
+  IntakeRequest wanted = request(slots->size(), to);
+  wanted.wait = wait;
+  wanted.stop = std::move(stop);
+  core::StoreTime until = core::StoreTime::max();
+  for (const ClaimSlot& slot : *slots) {
+    wanted.nonces.push_back(slot.nonce);
+    until = std::min(until, slot.until);
+  }
+  // The leases of the slots may have expired since, for example if the process was suspended.
+  wanted.allowed = [until](std::size_t, core::StoreTime now) { return now < until; };
+  const std::vector<core::Nonce> nonces = wanted.nonces;
+  auto taken = intake_.commit({}, std::move(wanted)).taken;
+  auto offers = taken ? Result<std::vector<Offer>>(offers_of(std::move(taken->tasks)))
+                      : Result<std::vector<Offer>>(taken.error());
+  slots_.give_back_unused(nonces,
+                          [this](const core::Nonce& nonce) { return intake_.unresolved(nonce); });
+  return offers;
+}
+
+// Pairs each claim with the slot that it was made in. A caller that waited may have a slot that ends
+// before its claim. Such a slot is renewed.
+std::vector<std::optional<ClaimSlot>> Consumer::slots_of(const RunningTasks& tasks) {
+  std::vector<std::optional<ClaimSlot>> slots;
+  std::vector<ClaimSlot> shorter;
+  std::vector<std::size_t> of;
+  Duration longest{};
+  for (const auto& task : tasks) {
+    slots.push_back(slots_.use(task->nonce));
+    const core::StoreTime end = task->stored.stamp + task->stored.record.lease;
+    if (!slots.back() || slots.back()->until >= end) continue;
+    shorter.push_back(*slots.back());
+    of.push_back(slots.size() - 1);
+    longest = std::max(longest, end - store_.now());
+  }
+  const auto kept = slots_.keep(shorter, longest);
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    if (kept[k])
+      slots[of[k]]->until = *kept[k];
+    else if (!kept[k].error().retryable)
+      slots[of[k]].reset();
+  }
+  return slots;
 }
 
 // A claim whose answer was lost earlier may have ended since. Its start is then fenced.
 std::vector<Offer> Consumer::offers_of(RunningTasks tasks) {
   std::vector<Offer> offers;
+  std::vector<Intent> withdrawn;
   offers.reserve(tasks.size());
-  for (const auto& task : tasks)
-    offers.push_back(
-        {.claim = encoding::text(Handle{.zone = zone_,
-                                        .queue = settings_.queue.name,
-                                        .key = task->address.key,
-                                        .sequence = task->sequence,
-                                        .nonce = task->nonce,
-                                        .delivery = task->handle}),
-         .id = task->task.id,
-         .key = task->address.key,
-         .lease =
-             std::max(Duration{0}, task->stored.stamp + task->stored.record.lease - store_.now())});
+  const bool limited = slots_.limited();
+  const auto slots = slots_of(tasks);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const RunningTask& task = *tasks[i];
+    if (limited && !slots[i]) {  // its slot is lost, or max_running is new
+      withdrawn.push_back({.at = task.address,
+                           .known = task.stored,
+                           .command = core::Release{.nonce = task.nonce},
+                           .handle = task.handle});
+      continue;
+    }
+    Handle handle{.zone = zone_,
+                  .queue = settings_.queue.name,
+                  .key = task.address.key,
+                  .sequence = task.sequence,
+                  .nonce = task.nonce,
+                  .delivery = task.handle};
+    if (slots[i]) handle.slot = slots[i]->number;
+    offers.push_back({.claim = encoding::text(handle),
+                      .id = task.task.id,
+                      .key = task.address.key,
+                      .lease = lease_left(task.stored, until_of(slots[i]))});
+  }
+  // Nobody knows these claims. One that cannot be given back now ends by itself.
+  if (!withdrawn.empty()) static_cast<void>(writer_.write(std::move(withdrawn)));
   return offers;
+}
+
+// A claim must not run without its slot.
+Duration Consumer::lease_left(const core::Stored& stored,
+                              const std::optional<core::StoreTime>& slot_until) const {
+  core::StoreTime end = stored.stamp + stored.record.lease;
+  if (slot_until) end = std::min(end, *slot_until);
+  return std::max(Duration{0}, end - store_.now());
 }
 
 // --- Commands of a claim ------------------------------------------------------------------------
@@ -159,18 +251,28 @@ Result<Consumer::Handle> Consumer::handle_of(std::string_view claim) const {
                           " and not to queue '" + settings_.queue.name + "'; nothing was done"};
 }
 
-Consumer::Intents Consumer::intents_of(std::span<const std::string> claims, const Make& make) {
-  Intents made{.errors = std::vector<std::optional<Error>>(claims.size())};
-  std::vector<Handle> handles;
-  std::vector<store::Address> addresses;
+Consumer::Intents Consumer::intents_of(std::span<const std::string> claims, const Make& make,
+                                       Needs needs) {
+  Intents made{.errors = std::vector<std::optional<Error>>(claims.size()),
+               .slots = std::vector<std::optional<ClaimSlot>>(claims.size())};
+  std::vector<std::optional<Handle>> read(claims.size());
   for (std::size_t i = 0; i < claims.size(); ++i) {
     auto handle = handle_of(claims[i]);
     if (!handle) {
       made.errors[i] = handle.error();
       continue;
     }
-    addresses.push_back({.queue = handle->queue, .key = handle->key, .sequence = handle->sequence});
-    handles.push_back(std::move(*handle));
+    if (handle->slot) made.slots[i] = {.number = *handle->slot, .nonce = handle->nonce};
+    read[i] = std::move(*handle);
+  }
+  if (needs == Needs::slot) keep_slots(made);
+  std::vector<Handle> handles;
+  std::vector<store::Address> addresses;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (made.errors[i]) continue;
+    Handle& handle = *read[i];
+    addresses.push_back({.queue = handle.queue, .key = handle.key, .sequence = handle.sequence});
+    handles.push_back(std::move(handle));
     made.places.push_back(i);
   }
   auto found = writer_.read(addresses);
@@ -187,35 +289,75 @@ Consumer::Intents Consumer::intents_of(std::span<const std::string> claims, cons
                             .known = std::move(*found[k]),
                             .command = std::move(command),
                             .handle = std::move(handles[k].delivery)});
+    made.nonces.push_back(handles[k].nonce);
     readable.push_back(place);
   }
   made.places = std::move(readable);
   return made;
 }
 
-std::vector<Result<WriteResult>> Consumer::write(std::span<const std::string> claims,
-                                                 const Make& make) {
+// The slots are renewed before the claims: a claim must not outlive its slot.
+void Consumer::keep_slots(Intents& made) {
+  std::vector<ClaimSlot> slots;
+  std::vector<std::size_t> of;
+  for (std::size_t i = 0; i < made.slots.size(); ++i) {
+    if (!made.slots[i]) continue;
+    slots.push_back(*made.slots[i]);
+    of.push_back(i);
+  }
+  const auto kept = slots_.keep(slots, writer_.policy()->lease);
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    if (kept[k])
+      made.slots[of[k]]->until = *kept[k];
+    else
+      made.errors[of[k]] = kept[k].error();
+  }
+}
+
+// The slots of the claims that are over are given back after the claims.
+void Consumer::give_slots_back(const Intents& made, std::span<const Result<WriteResult>> written) {
+  std::vector<ClaimSlot> over;
+  for (std::size_t k = 0; k < written.size(); ++k) {
+    const std::optional<ClaimSlot>& slot = made.slots[made.places[k]];
+    if (!slot || !written[k]) continue;
+    const auto& stored = written[k]->stored;
+    if (core::gives_slot_back(stored ? &*stored : nullptr, slot->nonce)) over.push_back(*slot);
+  }
+  slots_.give_back(over);
+}
+
+void Consumer::keep_results(const Intents& made, std::span<const Result<WriteResult>> written) {
+  for (std::size_t k = 0; k < written.size(); ++k)
+    if (written[k] && written[k]->stored) kept_.saw(made.nonces[k], written[k]->stored->record);
+}
+
+std::vector<Result<Consumer::ClaimWrite>> Consumer::write(std::span<const std::string> claims,
+                                                          const Make& make, Needs needs) {
   follow_definition();
-  Intents made = intents_of(claims, make);
-  std::vector<Result<WriteResult>> results;
+  Intents made = intents_of(claims, make, needs);
+  std::vector<Result<ClaimWrite>> results;
   results.reserve(claims.size());
   for (const auto& error : made.errors) results.emplace_back(error ? *error : Error{});
   auto written = writer_.write(std::move(made.intents));
+  give_slots_back(made, written);
+  keep_results(made, written);
   for (std::size_t k = 0; k < written.size(); ++k) {
     const core::Verdict verdict =
         written[k] ? written[k]->decision.verdict : core::Verdict::already_done;
-    Result<WriteResult>& result = results[made.places[k]];
-    if (verdict == core::Verdict::fenced)
+    Result<ClaimWrite>& result = results[made.places[k]];
+    if (!written[k])
+      result = written[k].error();
+    else if (verdict == core::Verdict::fenced)
       result = claim_fenced();
     else if (verdict == core::Verdict::not_started)
       result = claim_not_started();
     else
-      result = std::move(written[k]);
+      result = ClaimWrite{std::move(*written[k]), until_of(made.slots[made.places[k]])};
   }
   return results;
 }
 
-Result<WriteResult> Consumer::write(std::string_view claim, const core::Command& command) {
+Result<Consumer::ClaimWrite> Consumer::write(std::string_view claim, const core::Command& command) {
   const std::string one(claim);
   return std::move(
       write(std::span(&one, 1),
@@ -259,12 +401,14 @@ std::vector<Result<StartedTask>> Consumer::start(std::span<const std::string> cl
     places.push_back(i);
   }
   auto written = write(
-      found, [&](std::size_t k, const core::Nonce& nonce, const core::Record*) -> core::Command {
+      found,
+      [&](std::size_t k, const core::Nonce& nonce, const core::Record*) -> core::Command {
         const store::Entry& entry = entries[k];
         core::Start start{.nonce = nonce};
         if (entry.lives) start.expires = entry.appended_at + *entry.lives;
         return start;
-      });
+      },
+      Needs::slot);
   for (std::size_t k = 0; k < found.size(); ++k)
     answers[places[k]] = written[k] ? started(found[k], std::move(entries[k]), *written[k])
                                     : Result<StartedTask>(written[k].error());
@@ -272,7 +416,7 @@ std::vector<Result<StartedTask>> Consumer::start(std::span<const std::string> cl
 }
 
 Result<StartedTask> Consumer::started(const std::string& claim, store::Entry entry,
-                                      const WriteResult& written) const {
+                                      const ClaimWrite& written) const {
   const core::Stored& stored = *written.stored;
   const core::Record& record = stored.record;
   const core::Verdict verdict = written.decision.verdict;
@@ -289,7 +433,7 @@ Result<StartedTask> Consumer::started(const std::string& claim, store::Entry ent
                    .attempt = static_cast<int>(record.claims),
                    .in_doubt = record.in_doubt,
                    .probing = record.attempts.back().probing,
-                   .lease = std::max(Duration{0}, stored.stamp + record.lease - store_.now())};
+                   .lease = lease_left(stored, written.slot_until)};
   if (entry.delay > Duration{0}) task.task.not_before = entry.published_at + entry.delay;
   if (entry.lives) task.task.expires = entry.published_at + *entry.lives;
   TaskAttempt attempt{
@@ -308,9 +452,11 @@ Result<StartedTask> Consumer::started(const std::string& claim, store::Entry ent
 
 std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> claims) {
   const auto written = write(
-      claims, [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
+      claims,
+      [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
         return core::Renew{.nonce = nonce};
-      });
+      },
+      Needs::slot);
   std::vector<Result<RenewResult>> answers;
   answers.reserve(written.size());
   for (const auto& each : written) {
@@ -318,9 +464,7 @@ std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> cl
       answers.emplace_back(each.error());
       continue;
     }
-    const core::Stored& stored = *each->stored;
-    RenewResult renewed{
-        .lease = std::max(Duration{0}, stored.stamp + stored.record.lease - store_.now())};
+    RenewResult renewed{.lease = lease_left(*each->stored, each->slot_until)};
     if (each->decision.verdict == core::Verdict::asked_to_stop)
       renewed.kind = RenewResult::Kind::asked_to_stop;
     if (each->decision.verdict == core::Verdict::overdue) renewed.kind = RenewResult::Kind::overdue;
@@ -464,21 +608,29 @@ Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
   follow_definition();
   std::vector<std::string> claims;
   for (const Settlement& settlement : settlements) claims.push_back(settlement.claim);
-  Intents made =
-      intents_of(claims, [&](std::size_t place, const core::Nonce& nonce, const core::Record*) {
+  Intents made = intents_of(
+      claims,
+      [&](std::size_t place, const core::Nonce& nonce, const core::Record*) {
         return command_of(settlements[place], nonce);
-      });
+      },
+      Needs::nothing);
   Settled settled;
   for (const auto& error : made.errors) settled.states.emplace_back(error ? *error : Error{});
   LedgerBatch batch = writer_.begin(std::move(made.intents));
-  if (next > 0 && !limited_) {
-    next = std::min(next, kMostOffers);
+  next = std::min(next, kMostOffers);
+  const bool limited = slots_.limited();
+  if (next > 0 && !limited) {
     Intake::CommitResult both = intake_.commit(batch.swaps(), request(next, to));
     if (!batch.swaps().empty()) writer_.answered(batch, std::move(both.swapped));
     // Without offers the caller asks for them again. The verdicts are recorded in any case.
     if (both.taken) settled.next = offers_of(std::move(both.taken->tasks));
   }
   const auto written = writer_.finish(std::move(batch));
+  give_slots_back(made, written);
+  keep_results(made, written);
+  // The slots must be free before the next claims can have them.
+  if (next > 0 && limited)
+    if (auto offers = offer_in_slots(next, {}, {}, to)) settled.next = std::move(*offers);
   for (std::size_t k = 0; k < written.size(); ++k) {
     Result<State>& state = settled.states[made.places[k]];
     if (!written[k])

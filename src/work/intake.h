@@ -33,6 +33,8 @@ struct IntakeRequest {
   bool can_probe = false;  // of `worker`
   Duration wait{};         // for the first delivery
   std::stop_token stop{};  // ends the wait
+  // The nonces of the claims, in order; no more claims than nonces. Empty: random ones.
+  std::vector<core::Nonce> nonces{};
   // Whether one more task may be claimed after `claimed`. The store's write calls it. May be empty.
   std::function<bool(std::size_t claimed, core::StoreTime now)> allowed{};
 };
@@ -54,6 +56,8 @@ class Intake {
     Result<IntakeResult> taken = IntakeResult{};
   };
   CommitResult commit(std::span<const store::Swap> records, IntakeRequest request);
+  // Whether the outcome of the claim with that nonce is unknown.
+  bool unresolved(const core::Nonce& nonce) const;
 
  private:
   // A claim that the store was asked to write.
@@ -72,12 +76,15 @@ class Intake {
     std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
                                       const core::Order* order, core::Now now) override;
     bool allowed(core::StoreTime now) const;
+    core::Nonce nonce() const;  // of the next claim
     const IntakeRequest& request() const { return request_; }
+    std::size_t most() const { return most_; }
 
     std::vector<Proposal> proposals;  // the claims so far
 
    private:
     Intake& intake_;
+    const std::size_t most_;     // the request's limit
     const std::size_t perhaps_;  // unresolved_.size() when the round began; they count as claims
     IntakeRequest request_;
   };
@@ -117,9 +124,9 @@ class Intake {
   std::optional<encoding::StepTask> step_of(const store::Entry& entry) const;
   // Gives the reply that the record owes. nullopt if the record changed or cannot be read.
   std::optional<Debt> pay(const store::Delivery& delivery);
-  // Finds out what happened to the unresolved claims. Returns an error if some are still
-  // unresolved.
-  Result<void> recover(RunningTasks& tasks);
+  // Finds out what happened to the unresolved claims, until there are `most` tasks. Returns an error
+  // if a claim cannot be resolved now.
+  Result<void> recover(RunningTasks& tasks, std::size_t most);
   Result<void> recover(Proposal& proposal, RunningTasks& tasks);
   void ask_again(Proposal proposal);
   std::size_t unresolved() const;
