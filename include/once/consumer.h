@@ -23,6 +23,11 @@
 //
 // A claim is a text. Any process that has the zone open may use it, and it does not end with the
 // process that got the offer.
+//
+// If the queue has max_running, each claim takes one of its slots, from the offer until the claim is
+// settled or released. The renewals of a claim renew its slot. A claim whose client died gives its slot
+// back a little after its lease, at most a second. A start or a renewal without the slot is refused with
+// Code::fenced, because another claim may run in its place.
 #pragma once
 
 #include <cstdint>
@@ -145,7 +150,7 @@ class Consumer {
   static Result<std::string> queue_of(std::string_view claim);
 
   // Offers up to `most` tasks. Waits for the first one for up to `wait`. Returns none if no task
-  // came, or if a stop was requested. Refuses a queue with max_running: only a worker keeps slots.
+  // came, or if a stop was requested. With max_running, it offers no more tasks than slots are free.
   Result<std::vector<Offer>> offer(std::size_t most, Duration wait = {}, std::stop_token stop = {},
                                    const std::optional<OfferFor>& to = {});
   // The same for several workers in one commit. After a lost answer of the store, a call may also

@@ -15,6 +15,7 @@ enum HandleField : unsigned {
   kHandleSequence = 4,
   kHandleNonce = 5,
   kHandleDelivery = 6,
+  kHandleSlot = 7,  // only in a queue with max_running
 };
 constexpr std::size_t kLongestHandle = 64 << 10;
 
@@ -28,6 +29,10 @@ bool take(const WireField& field, ClaimHandle& handle) {
   if (field.number == kHandleSequence) {
     handle.sequence.value = field.value;
     return field.kind == WireKind::number;
+  }
+  if (field.number == kHandleSlot) {
+    handle.slot = static_cast<std::uint32_t>(field.value);
+    return field.kind == WireKind::number && field.value == *handle.slot;
   }
   if (field.kind != WireKind::bytes) return false;
   switch (field.number) {
@@ -56,6 +61,7 @@ std::string text(const ClaimHandle& handle) {
   append_bytes_field(kHandleNonce, {reinterpret_cast<const char*>(nonce.data()), nonce.size()},
                      bytes);
   append_bytes_field(kHandleDelivery, handle.delivery, bytes);
+  if (handle.slot) append_number_field(kHandleSlot, *handle.slot, bytes);
   append_checksum(bytes);
   std::string text = base64(bytes);
   while (text.ends_with('=')) text.pop_back();

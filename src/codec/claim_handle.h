@@ -3,6 +3,8 @@
 // not signed: a changed text names a claim that does not exist.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +19,8 @@ struct ClaimHandle {
   std::string key{};
   core::Sequence sequence{};
   core::Nonce nonce{};
-  std::string delivery{};  // the store's handle of the delivery
+  std::string delivery{};               // the store's handle of the delivery
+  std::optional<std::uint32_t> slot{};  // of the claim, in a queue with max_running
 
   friend bool operator==(const ClaimHandle&, const ClaimHandle&) = default;
 };

@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kFollowQueue = std::chrono::seconds{1};  // between two reads of the definition
 constexpr std::size_t kMostOffers = 1000;                   // of one call
+constexpr Duration kSlotLook{100};  // between two looks at whether a slot is free
 
 Error claim_not_started() {
   return {.code = Code::wrong_state,
@@ -30,6 +31,10 @@ Error claim_ended(const core::Record& record) {
   std::string message = "the task is " + std::string(to_string(record.state));
   if (!record.reason.empty()) message += " (" + record.reason + ")";
   return {.code = Code::wrong_state, .message = message + ": this claim is over"};
+}
+
+std::optional<core::StoreTime> until_of(const std::optional<ClaimSlot>& slot) {
+  return slot ? std::optional(slot->until) : std::nullopt;
 }
 
 Error step_under_way(std::string_view name) {
@@ -67,7 +72,7 @@ Consumer::Consumer(store::Store& store, Scheduler& scheduler, ConsumerSettings s
                .member = membership_->number(),
                .can_probe = settings_.can_probe,
                .kind = core::Claim::Kind::offer}),
-      limited_(settings_.queue.max_running > 0) {
+      slots_(store, scheduler, settings_.queue, settings_.name) {
   if (settings_.keeps_house)
     housekeeper_.emplace(store, scheduler, settings_.queue.name, settings_.name,
                          membership_->number());
@@ -85,7 +90,7 @@ void Consumer::follow_definition() {
   for (const Queue& definition : *queues) {
     if (definition.name != settings_.queue.name) continue;
     writer_.set_policy(core::policy_of(definition));
-    limited_ = definition.max_running > 0;
+    slots_.set_queue(definition);
   }
 }
 
@@ -109,51 +114,139 @@ Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std:
     return Error{.code = Code::invalid_input,
                  .message = "a call offers between 1 and " + std::to_string(kMostOffers) +
                             " tasks; nothing was claimed"};
-  follow_definition();
-  if (limited_)
-    return Error{.code = Code::invalid_input,
-                 .message = "queue '" + settings_.queue.name +
-                            "' has max_running, which only workers keep; nothing was claimed: use "
-                            "a worker, or a queue without max_running"};
   const Moment deadline = scheduler_.now() + wait;
   while (true) {
+    follow_definition();
     const Duration left =
         std::max(Duration{0}, std::chrono::duration_cast<Duration>(deadline - scheduler_.now()));
-    auto taken =
-        intake_.commit({}, {.limit = most, .handlers = most, .wait = left, .stop = stop, .to = to})
-            .taken;
-    if (!taken) return taken.error();
+    auto offers = offer_once(most, left, stop, to);
     // A delivery that could not be claimed (a duplicate, a settled task) is no end of the wait.
-    if (!taken->tasks.empty() || left == Duration{0} || stop.stop_requested())
-      return offers_of(std::move(taken->tasks));
+    if (!offers || !offers->empty() || left == Duration{0} || stop.stop_requested()) return offers;
   }
+}
+
+Result<std::vector<Offer>> Consumer::offer_once(std::size_t most, Duration wait,
+                                                std::stop_token stop, const ChooseWorker& to) {
+  if (slots_.limited()) {
+    if (wait == Duration{0}) return offer_in_slots(most, wait, std::move(stop), to);
+    // A caller that waits holds one slot. So an idle caller leaves the others to the busy ones.
+    const Duration longest = std::min(writer_.policy()->lease, core::kOfferLease) / 3;
+    auto first = offer_in_slots(1, std::min(wait, longest), stop, to);
+    if (!first || first->empty() || first->size() >= most) return first;
+    const auto after_first = [&](std::size_t offered) { return to(first->size() + offered); };
+    if (auto more = offer_in_slots(most - first->size(), Duration{0}, stop, after_first))
+      std::move(more->begin(), more->end(), std::back_inserter(*first));
+    return first;
+  }
+  auto taken =
+      intake_
+          .commit(
+              {},
+              {.limit = most, .handlers = most, .wait = wait, .stop = std::move(stop), .to = to})
+          .taken;
+  if (!taken) return taken.error();
+  if (wait > Duration{0}) follow_definition();  // it may have a max_running by now
+  return offers_of(std::move(taken->tasks));
+}
+
+Result<std::vector<Offer>> Consumer::offer_in_slots(std::size_t most, Duration wait,
+                                                    std::stop_token stop, const ChooseWorker& to) {
+  const auto slots = slots_.take(most);
+  if (!slots) return slots.error();
+  if (slots->empty()) {
+    if (wait > Duration{0}) slots_.await_free(std::min(wait, kSlotLook), std::move(stop));
+    return std::vector<Offer>{};
+  }
+  IntakeRequest wanted{.limit = slots->size(),
+                       .handlers = slots->size(),
+                       .wait = wait,
+                       .stop = std::move(stop),
+                       .to = to};
+  core::StoreTime until = core::StoreTime::max();
+  for (const ClaimSlot& slot : *slots) {
+    wanted.nonces.push_back(slot.nonce);
+    until = std::min(until, slot.until);
+  }
+  // The leases of the slots may have expired since, for example if the process was suspended.
+  wanted.allowed = [until](std::size_t, core::StoreTime now) { return now < until; };
+  const std::vector<core::Nonce> nonces = wanted.nonces;
+  auto taken = intake_.commit({}, std::move(wanted)).taken;
+  auto offers = taken ? Result<std::vector<Offer>>(offers_of(std::move(taken->tasks)))
+                      : Result<std::vector<Offer>>(taken.error());
+  slots_.give_back_unused(nonces,
+                          [this](const core::Nonce& nonce) { return intake_.unresolved(nonce); });
+  return offers;
+}
+
+// Pairs each claim with the slot that it was made in. A caller that waited may have a slot that ends
+// before its claim. Such a slot is renewed.
+std::vector<std::optional<ClaimSlot>> Consumer::slots_of(const RunningTasks& tasks) {
+  std::vector<std::optional<ClaimSlot>> slots;
+  std::vector<ClaimSlot> shorter;
+  std::vector<std::size_t> of;
+  Duration longest{};
+  for (const auto& task : tasks) {
+    slots.push_back(slots_.use(task->nonce));
+    const core::StoreTime end = task->stored.stamp + task->stored.record.lease;
+    if (!slots.back() || slots.back()->until >= end) continue;
+    shorter.push_back(*slots.back());
+    of.push_back(slots.size() - 1);
+    longest = std::max(longest, end - store_.now());
+  }
+  const auto kept = slots_.keep(shorter, longest);
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    if (kept[k])
+      slots[of[k]]->until = *kept[k];
+    else if (!kept[k].error().retryable)
+      slots[of[k]].reset();
+  }
+  return slots;
 }
 
 // A claim whose answer was lost earlier may have ended since. Its start is then fenced.
 std::vector<Offer> Consumer::offers_of(RunningTasks tasks) {
   std::vector<Offer> offers;
+  std::vector<Intent> withdrawn;
   offers.reserve(tasks.size());
-  for (const auto& task : tasks) offers.push_back(offer_of(*task));
+  const bool limited = slots_.limited();
+  const auto slots = slots_of(tasks);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    RunningTask& task = *tasks[i];
+    if (!limited || slots[i]) {
+      offers.push_back(offer_of(task, slots[i]));
+      continue;
+    }
+    // Its slot is lost, or max_running is new.
+    withdrawn.push_back({.at = task.address,
+                         .known = task.stored,
+                         .command = core::Release{.nonce = task.nonce},
+                         .handle = task.handle});
+  }
+  // Nobody knows these claims. One that cannot be given back now ends by itself.
+  if (!withdrawn.empty()) static_cast<void>(writer_.write(std::move(withdrawn)));
   return offers;
 }
 
-Offer Consumer::offer_of(RunningTask& task) const {
+Offer Consumer::offer_of(RunningTask& task, const std::optional<ClaimSlot>& slot) const {
   const core::Record& record = task.stored.record;
-  Offer made{.claim = encoding::text(Handle{.zone = zone_,
-                                            .queue = settings_.queue.name,
-                                            .key = task.address.key,
-                                            .sequence = task.sequence,
-                                            .nonce = task.nonce,
-                                            .delivery = task.handle}),
+  Handle handle{.zone = zone_,
+                .queue = settings_.queue.name,
+                .key = task.address.key,
+                .sequence = task.sequence,
+                .nonce = task.nonce,
+                .delivery = task.handle};
+  if (slot) handle.slot = slot->number;
+  Offer made{.claim = encoding::text(handle),
              .id = task.task.id,
              .key = task.address.key,
-             .lease = std::max(Duration{0}, task.stored.stamp + record.lease - store_.now())};
+             .lease = lease_left(task.stored, until_of(slot))};
   if (record.offer) {
     made.worker = record.offer->worker;
     made.can_probe = record.offer->can_probe;
   } else {
     made.worker = record.attempts.back().worker;
-    made.started = started(made.claim, made.key, std::move(task.task), task.sequence, task.stored);
+    made.started = started(made.claim, made.key, std::move(task.task), task.sequence, task.stored,
+                           until_of(slot));
   }
   return made;
 }
@@ -164,6 +257,14 @@ void Consumer::withdraw(std::span<const std::string> claims) {
       claims, [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
         return core::Release{.nonce = nonce, .if_offered = true};
       }));
+}
+
+// A claim must not run without its slot.
+Duration Consumer::lease_left(const core::Stored& stored,
+                              const std::optional<core::StoreTime>& slot_until) const {
+  core::StoreTime end = stored.stamp + stored.record.lease;
+  if (slot_until) end = std::min(end, *slot_until);
+  return std::max(Duration{0}, end - store_.now());
 }
 
 // --- Commands of a claim ------------------------------------------------------------------------
@@ -179,18 +280,28 @@ Result<Consumer::Handle> Consumer::handle_of(std::string_view claim) const {
                           " and not to queue '" + settings_.queue.name + "'; nothing was done"};
 }
 
-Consumer::Intents Consumer::intents_of(std::span<const std::string> claims, const Make& make) {
-  Intents made{.errors = std::vector<std::optional<Error>>(claims.size())};
-  std::vector<Handle> handles;
-  std::vector<store::Address> addresses;
+Consumer::Intents Consumer::intents_of(std::span<const std::string> claims, const Make& make,
+                                       Needs needs) {
+  Intents made{.errors = std::vector<std::optional<Error>>(claims.size()),
+               .slots = std::vector<std::optional<ClaimSlot>>(claims.size())};
+  std::vector<std::optional<Handle>> read(claims.size());
   for (std::size_t i = 0; i < claims.size(); ++i) {
     auto handle = handle_of(claims[i]);
     if (!handle) {
       made.errors[i] = handle.error();
       continue;
     }
-    addresses.push_back({.queue = handle->queue, .key = handle->key, .sequence = handle->sequence});
-    handles.push_back(std::move(*handle));
+    if (handle->slot) made.slots[i] = {.number = *handle->slot, .nonce = handle->nonce};
+    read[i] = std::move(*handle);
+  }
+  if (needs == Needs::slot) keep_slots(made);
+  std::vector<Handle> handles;
+  std::vector<store::Address> addresses;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (made.errors[i]) continue;
+    Handle& handle = *read[i];
+    addresses.push_back({.queue = handle.queue, .key = handle.key, .sequence = handle.sequence});
+    handles.push_back(std::move(handle));
     made.places.push_back(i);
   }
   auto found = writer_.read(addresses);
@@ -207,35 +318,75 @@ Consumer::Intents Consumer::intents_of(std::span<const std::string> claims, cons
                             .known = std::move(*found[k]),
                             .command = std::move(command),
                             .handle = std::move(handles[k].delivery)});
+    made.nonces.push_back(handles[k].nonce);
     readable.push_back(place);
   }
   made.places = std::move(readable);
   return made;
 }
 
-std::vector<Result<WriteResult>> Consumer::write(std::span<const std::string> claims,
-                                                 const Make& make) {
+// The slots are renewed before the claims: a claim must not outlive its slot.
+void Consumer::keep_slots(Intents& made) {
+  std::vector<ClaimSlot> slots;
+  std::vector<std::size_t> of;
+  for (std::size_t i = 0; i < made.slots.size(); ++i) {
+    if (!made.slots[i]) continue;
+    slots.push_back(*made.slots[i]);
+    of.push_back(i);
+  }
+  const auto kept = slots_.keep(slots, writer_.policy()->lease);
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    if (kept[k])
+      made.slots[of[k]]->until = *kept[k];
+    else
+      made.errors[of[k]] = kept[k].error();
+  }
+}
+
+// The slots of the claims that are over are given back after the claims.
+void Consumer::give_slots_back(const Intents& made, std::span<const Result<WriteResult>> written) {
+  std::vector<ClaimSlot> over;
+  for (std::size_t k = 0; k < written.size(); ++k) {
+    const std::optional<ClaimSlot>& slot = made.slots[made.places[k]];
+    if (!slot || !written[k]) continue;
+    const auto& stored = written[k]->stored;
+    if (core::gives_slot_back(stored ? &*stored : nullptr, slot->nonce)) over.push_back(*slot);
+  }
+  slots_.give_back(over);
+}
+
+void Consumer::keep_results(const Intents& made, std::span<const Result<WriteResult>> written) {
+  for (std::size_t k = 0; k < written.size(); ++k)
+    if (written[k] && written[k]->stored) kept_.saw(made.nonces[k], written[k]->stored->record);
+}
+
+std::vector<Result<Consumer::ClaimWrite>> Consumer::write(std::span<const std::string> claims,
+                                                          const Make& make, Needs needs) {
   follow_definition();
-  Intents made = intents_of(claims, make);
-  std::vector<Result<WriteResult>> results;
+  Intents made = intents_of(claims, make, needs);
+  std::vector<Result<ClaimWrite>> results;
   results.reserve(claims.size());
   for (const auto& error : made.errors) results.emplace_back(error ? *error : Error{});
   auto written = writer_.write(std::move(made.intents));
+  give_slots_back(made, written);
+  keep_results(made, written);
   for (std::size_t k = 0; k < written.size(); ++k) {
     const core::Verdict verdict =
         written[k] ? written[k]->decision.verdict : core::Verdict::already_done;
-    Result<WriteResult>& result = results[made.places[k]];
-    if (verdict == core::Verdict::fenced)
+    Result<ClaimWrite>& result = results[made.places[k]];
+    if (!written[k])
+      result = written[k].error();
+    else if (verdict == core::Verdict::fenced)
       result = claim_fenced();
     else if (verdict == core::Verdict::not_started)
       result = claim_not_started();
     else
-      result = std::move(written[k]);
+      result = ClaimWrite{std::move(*written[k]), until_of(made.slots[made.places[k]])};
   }
   return results;
 }
 
-Result<WriteResult> Consumer::write(std::string_view claim, const core::Command& command) {
+Result<Consumer::ClaimWrite> Consumer::write(std::string_view claim, const core::Command& command) {
   const std::string one(claim);
   return std::move(
       write(std::span(&one, 1),
@@ -279,19 +430,21 @@ std::vector<Result<StartedTask>> Consumer::start(std::span<const std::string> cl
     places.push_back(i);
   }
   auto written = write(
-      found, [&](std::size_t k, const core::Nonce& nonce, const core::Record*) -> core::Command {
+      found,
+      [&](std::size_t k, const core::Nonce& nonce, const core::Record*) -> core::Command {
         const store::Entry& entry = entries[k];
         core::Start start{.nonce = nonce};
         if (entry.lives) start.expires = entry.appended_at + *entry.lives;
         return start;
-      });
+      },
+      Needs::slot);
   for (std::size_t k = 0; k < found.size(); ++k)
     answers[places[k]] = start_answer(found[k], std::move(entries[k]), written[k]);
   return answers;
 }
 
 Result<StartedTask> Consumer::start_answer(const std::string& claim, store::Entry entry,
-                                           const Result<WriteResult>& written) const {
+                                           const Result<ClaimWrite>& written) const {
   if (!written) return written.error();
   const core::Verdict verdict = written->decision.verdict;
   if (verdict != core::Verdict::started && verdict != core::Verdict::already_done)
@@ -302,11 +455,13 @@ Result<StartedTask> Consumer::start_answer(const std::string& claim, store::Entr
             .headers = std::move(entry.headers)};
   if (entry.delay > Duration{0}) task.not_before = entry.published_at + entry.delay;
   if (entry.lives) task.expires = entry.published_at + *entry.lives;
-  return started(claim, handle_of(claim)->key, std::move(task), entry.sequence, *written->stored);
+  return started(claim, handle_of(claim)->key, std::move(task), entry.sequence, *written->stored,
+                 written->slot_until);
 }
 
 StartedTask Consumer::started(std::string claim, std::string key, Task task,
-                              core::Sequence sequence, const core::Stored& stored) const {
+                              core::Sequence sequence, const core::Stored& stored,
+                              const std::optional<core::StoreTime>& slot_until) const {
   const core::Record& record = stored.record;
   StartedTask made{.claim = std::move(claim),
                    .task = std::move(task),
@@ -316,7 +471,7 @@ StartedTask Consumer::started(std::string claim, std::string key, Task task,
                    .attempt = static_cast<int>(record.claims),
                    .in_doubt = record.in_doubt,
                    .probing = record.attempts.back().probing,
-                   .lease = std::max(Duration{0}, stored.stamp + record.lease - store_.now())};
+                   .lease = lease_left(stored, slot_until)};
   TaskAttempt attempt{
       .task = made.task, .zone = zone_, .queue = settings_.queue.name, .key = made.key};
   const auto step = settings_.queue.stream.empty()
@@ -333,9 +488,11 @@ StartedTask Consumer::started(std::string claim, std::string key, Task task,
 
 std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> claims) {
   const auto written = write(
-      claims, [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
+      claims,
+      [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
         return core::Renew{.nonce = nonce};
-      });
+      },
+      Needs::slot);
   std::vector<Result<RenewResult>> answers;
   answers.reserve(written.size());
   for (const auto& each : written) {
@@ -343,9 +500,7 @@ std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> cl
       answers.emplace_back(each.error());
       continue;
     }
-    const core::Stored& stored = *each->stored;
-    RenewResult renewed{
-        .lease = std::max(Duration{0}, stored.stamp + stored.record.lease - store_.now())};
+    RenewResult renewed{.lease = lease_left(*each->stored, each->slot_until)};
     if (each->decision.verdict == core::Verdict::asked_to_stop)
       renewed.kind = RenewResult::Kind::asked_to_stop;
     if (each->decision.verdict == core::Verdict::overdue) renewed.kind = RenewResult::Kind::overdue;
@@ -489,15 +644,18 @@ Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
   follow_definition();
   std::vector<std::string> claims;
   for (const Settlement& settlement : settlements) claims.push_back(settlement.claim);
-  Intents made =
-      intents_of(claims, [&](std::size_t place, const core::Nonce& nonce, const core::Record*) {
+  Intents made = intents_of(
+      claims,
+      [&](std::size_t place, const core::Nonce& nonce, const core::Record*) {
         return command_of(settlements[place], nonce);
-      });
+      },
+      Needs::nothing);
   Settled settled;
   for (const auto& error : made.errors) settled.states.emplace_back(error ? *error : Error{});
   LedgerBatch batch = writer_.begin(std::move(made.intents));
-  if (next > 0 && !limited_) {
-    next = std::min(next, kMostOffers);
+  next = std::min(next, kMostOffers);
+  const bool limited = slots_.limited();
+  if (next > 0 && !limited) {
     Intake::CommitResult both =
         intake_.commit(batch.swaps(), {.limit = next, .handlers = next, .to = chosen(to)});
     if (!batch.swaps().empty()) writer_.answered(batch, std::move(both.swapped));
@@ -505,6 +663,11 @@ Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
     if (both.taken) settled.next = offers_of(std::move(both.taken->tasks));
   }
   const auto written = writer_.finish(std::move(batch));
+  give_slots_back(made, written);
+  keep_results(made, written);
+  // The slots must be free before the next claims can have them.
+  if (next > 0 && limited)
+    if (auto offers = offer_in_slots(next, {}, {}, chosen(to))) settled.next = std::move(*offers);
   for (std::size_t k = 0; k < written.size(); ++k) {
     Result<State>& state = settled.states[made.places[k]];
     if (!written[k])

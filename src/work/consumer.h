@@ -3,14 +3,15 @@
 // and any process may go on with a claim.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 
 #include "codec/claim_handle.h"
 #include "once/consumer.h"
+#include "work/claim_slots.h"
 #include "work/housekeeper.h"
 #include "work/intake.h"
+#include "work/kept_results.h"
 
 namespace once::engine {
 
@@ -53,27 +54,47 @@ class Consumer {
   Consumer(store::Store& store, Scheduler& scheduler, ConsumerSettings settings,
            encoding::KeyTemplate key, std::unique_ptr<store::Membership> membership);
 
+  // What was written, and until when the claim's slot lasts if the write needed it.
+  struct ClaimWrite : WriteResult {
+    std::optional<core::StoreTime> slot_until{};
+  };
+  // A command that lets the claim run on needs its slot.
+  enum class Needs { nothing, slot };
   // The claims that can be read, with their records and commands. The others have an answer already.
   struct Intents {
     std::vector<Intent> intents{};
     std::vector<std::size_t> places{};  // of the intents among the claims
+    std::vector<core::Nonce> nonces{};  // of the intents
     std::vector<std::optional<Error>> errors{};
+    std::vector<std::optional<ClaimSlot>> slots{};  // of the claims
   };
   Result<Handle> handle_of(std::string_view claim) const;
-  Intents intents_of(std::span<const std::string> claims, const Make& make);
+  Intents intents_of(std::span<const std::string> claims, const Make& make, Needs needs);
+  void keep_slots(Intents& made);
+  void give_slots_back(const Intents& made, std::span<const Result<WriteResult>> written);
+  void keep_results(const Intents& made, std::span<const Result<WriteResult>> written);
   // Writes one command per claim.
-  std::vector<Result<WriteResult>> write(std::span<const std::string> claims, const Make& make);
-  Result<WriteResult> write(std::string_view claim, const core::Command& command);
+  std::vector<Result<ClaimWrite>> write(std::span<const std::string> claims, const Make& make,
+                                        Needs needs = Needs::nothing);
+  Result<ClaimWrite> write(std::string_view claim, const core::Command& command);
   Result<void> record_step(std::string_view claim, std::string_view name,
                            const core::Command& command);
   Result<store::Entry> entry_of(std::string_view claim) const;
   Result<StartedTask> start_answer(const std::string& claim, store::Entry entry,
-                                   const Result<WriteResult>& written) const;
+                                   const Result<ClaimWrite>& written) const;
   StartedTask started(std::string claim, std::string key, Task task, core::Sequence sequence,
-                      const core::Stored& stored) const;
+                      const core::Stored& stored,
+                      const std::optional<core::StoreTime>& slot_until) const;
+  Duration lease_left(const core::Stored& stored,
+                      const std::optional<core::StoreTime>& slot_until) const;
   core::Command command_of(const Settlement& settlement, const core::Nonce& nonce) const;
   std::vector<Offer> offers_of(RunningTasks tasks);
-  Offer offer_of(RunningTask& task) const;
+  Offer offer_of(RunningTask& task, const std::optional<ClaimSlot>& slot) const;
+  std::vector<std::optional<ClaimSlot>> slots_of(const RunningTasks& tasks);
+  Result<std::vector<Offer>> offer_in_slots(std::size_t most, Duration wait, std::stop_token stop,
+                                            const ChooseWorker& to);
+  Result<std::vector<Offer>> offer_once(std::size_t most, Duration wait, std::stop_token stop,
+                                        const ChooseWorker& to);
   void follow_definition();
   ChooseWorker chosen(const std::optional<OfferFor>& to) const;
 
@@ -86,8 +107,9 @@ class Consumer {
   WorkerCounters counters_;
   Intake intake_;
   std::mutex mutex_;
-  Moment followed_at_{};       // under mutex_
-  std::atomic<bool> limited_;  // the queue has max_running
+  Moment followed_at_{};  // under mutex_
+  ClaimSlots slots_;
+  KeptResults kept_;
   std::optional<Housekeeper> housekeeper_;
 };
 

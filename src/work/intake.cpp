@@ -31,7 +31,7 @@ Intake::Intake(store::Store& store, Scheduler& scheduler, LedgerWriter& writer,
 Intake::CommitResult Intake::commit(std::span<const store::Swap> records, IntakeRequest request) {
   if (records.empty()) {
     RunningTasks found;
-    const Result<void> all_known = recover(found);
+    const Result<void> all_known = recover(found, request.limit);
     if (!found.empty()) return {.taken = IntakeResult{std::move(found), true}};
     if (!all_known && unresolved() >= request.limit) return {.taken = all_known.error()};
   } else if (unresolved() > 0) {
@@ -48,7 +48,7 @@ Result<Intake::IntakeResult> Intake::take(Round& round,
     if (!deliveries.error().in_doubt) return deliveries.error();
     for (Proposal& proposal : round.proposals) ask_again(std::move(proposal));
     RunningTasks found;
-    static_cast<void>(recover(found));
+    static_cast<void>(recover(found, round.most()));
     if (found.empty()) return deliveries.error();
     return IntakeResult{std::move(found), true};
   }
@@ -73,7 +73,8 @@ Result<Intake::IntakeResult> Intake::take(Round& round,
     }
   }
   if (!debts.empty()) writer_.pay(debts);
-  static_cast<void>(recover(taken.tasks));  // claims that stay unresolved are tried again later
+  // Claims that stay unresolved are tried again later.
+  static_cast<void>(recover(taken.tasks, round.most()));
   if (!unclaimed.empty()) {
     auto answered = answer(round, std::move(unclaimed), taken.tasks);
     // The claimed tasks run. The store delivers an unanswered delivery again.
@@ -98,7 +99,10 @@ store::Address Intake::own_place(const store::Entry& entry) const {
 // --- A round ----------------------------------------------------------------------------------
 
 Intake::Round::Round(Intake& intake, IntakeRequest request)
-    : intake_(intake), perhaps_(intake.unresolved()), request_(std::move(request)) {
+    : intake_(intake),
+      most_(request.limit),
+      perhaps_(intake.unresolved()),
+      request_(std::move(request)) {
   request_.limit -= std::min(request_.limit, perhaps_);
 }
 
@@ -122,7 +126,8 @@ std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
   if (!entry.body) return std::nullopt;
   auto to = claimant(now.store);
   if (!to) return std::nullopt;
-  const core::Claim wanted = intake_.command(entry, order, std::move(*to));
+  core::Claim wanted = intake_.command(entry, order, std::move(*to));
+  wanted.nonce = nonce();
   core::Decision decision = core::decide(stored, wanted, *intake_.writer_.policy(), now);
   if (decision.verdict == core::Verdict::claimed || decision.verdict == core::Verdict::offered)
     proposals.push_back({entry.sequence, wanted.nonce});
@@ -131,10 +136,18 @@ std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
 
 // Unresolved claims of earlier rounds count as claimed.
 std::optional<OfferFor> Intake::Round::claimant(core::StoreTime now) const {
+  if (!request_.nonces.empty() && proposals.size() >= request_.nonces.size()) return std::nullopt;
   const std::size_t claimed = perhaps_ + proposals.size();
   if (request_.allowed && !request_.allowed(claimed, now)) return std::nullopt;
   if (request_.to) return request_.to(claimed);
   return OfferFor{.worker = intake_.settings_.worker, .can_probe = intake_.settings_.can_probe};
+}
+
+core::Nonce Intake::Round::nonce() const {
+  if (!request_.nonces.empty()) return request_.nonces[proposals.size()];
+  core::Nonce random;
+  intake_.scheduler_.random_bytes(random.bytes.data(), random.bytes.size());
+  return random;
 }
 
 // --- Deliveries become running tasks, or are answered ------------------------------------------
@@ -159,7 +172,6 @@ core::Claim Intake::command(const store::Entry& entry, const core::Order* order,
     claim.reply = encoding::reply_to(*step);
     claim.own = std::move(step->policy);
   }
-  scheduler_.random_bytes(claim.nonce.bytes.data(), claim.nonce.bytes.size());
   return claim;
 }
 
@@ -292,8 +304,9 @@ Result<void> Intake::set_aside_bodiless(Answers& answers, const store::Delivery&
 
 Result<void> Intake::claim_one(Answers& answers, store::Delivery& delivery, OfferFor to) {
   store::Address at = *address(delivery.entry);
-  const core::Claim wanted =
+  core::Claim wanted =
       command(delivery.entry, delivery.order ? &*delivery.order : nullptr, std::move(to));
+  wanted.nonce = answers.round.nonce();
   auto written = writer_.write(
       {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});
   if (written) return answer_claim(answers, delivery, std::move(at), std::move(*written));
@@ -364,7 +377,7 @@ std::optional<Debt> Intake::pay(const store::Delivery& delivery) {
   return std::nullopt;
 }
 
-Result<void> Intake::recover(RunningTasks& tasks) {
+Result<void> Intake::recover(RunningTasks& tasks, std::size_t most) {
   std::vector<Proposal> asked;
   {
     const std::lock_guard lock(mutex_);
@@ -372,6 +385,10 @@ Result<void> Intake::recover(RunningTasks& tasks) {
   }
   Result<void> all_known;
   for (Proposal& proposal : asked) {
+    if (tasks.size() >= most) {  // the next caller gets it
+      ask_again(std::move(proposal));
+      continue;
+    }
     Result<void> known = recover(proposal, tasks);
     // If the error is permanent, the worker that reclaims the task finds out.
     if (known || !known.error().retryable) continue;
@@ -389,6 +406,12 @@ void Intake::ask_again(Proposal proposal) {
 std::size_t Intake::unresolved() const {
   const std::lock_guard lock(mutex_);
   return unresolved_.size();
+}
+
+bool Intake::unresolved(const core::Nonce& nonce) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(unresolved_.begin(), unresolved_.end(),
+                     [&](const Proposal& each) { return each.nonce == nonce; });
 }
 
 // The answer to a claim was lost. If the record has the claim's nonce, the claim was written and

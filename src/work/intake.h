@@ -34,6 +34,8 @@ struct IntakeRequest {
   // Who gets the claim after `claimed` others; nullopt: nobody now. The store's write calls it. Empty:
   // the worker in the settings gets every claim.
   ChooseWorker to{};
+  // The nonces of the claims, in order; no more claims than nonces. Empty: random ones.
+  std::vector<core::Nonce> nonces{};
   // Whether one more task may be claimed after `claimed`. The store's write calls it. May be empty.
   std::function<bool(std::size_t claimed, core::StoreTime now)> allowed{};
 };
@@ -55,6 +57,8 @@ class Intake {
     Result<IntakeResult> taken = IntakeResult{};
   };
   CommitResult commit(std::span<const store::Swap> records, IntakeRequest request);
+  // Whether the outcome of the claim with that nonce is unknown.
+  bool unresolved(const core::Nonce& nonce) const;
 
  private:
   // A claim that the store was asked to write.
@@ -74,11 +78,14 @@ class Intake {
                                       const core::Order* order, core::Now now) override;
     // The worker of the next claim. nullopt if no task may be claimed now.
     std::optional<OfferFor> claimant(core::StoreTime now) const;
+    core::Nonce nonce() const;  // of the next claim
+    std::size_t most() const { return most_; }
 
     std::vector<Proposal> proposals;  // the claims so far
 
    private:
     Intake& intake_;
+    const std::size_t most_;     // the request's limit
     const std::size_t perhaps_;  // unresolved_.size() when the round began; they count as claims
     IntakeRequest request_;
   };
@@ -117,9 +124,9 @@ class Intake {
   std::optional<encoding::StepTask> step_of(const store::Entry& entry) const;
   // Gives the reply that the record owes. nullopt if the record changed or cannot be read.
   std::optional<Debt> pay(const store::Delivery& delivery);
-  // Finds out what happened to the unresolved claims. Returns an error if some are still
-  // unresolved.
-  Result<void> recover(RunningTasks& tasks);
+  // Finds out what happened to the unresolved claims, until there are `most` tasks. Returns an error
+  // if a claim cannot be resolved now.
+  Result<void> recover(RunningTasks& tasks, std::size_t most);
   Result<void> recover(Proposal& proposal, RunningTasks& tasks);
   void ask_again(Proposal proposal);
   std::size_t unresolved() const;

@@ -1,22 +1,10 @@
 #include "work/slots.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "core/slot.h"
 
 namespace once::engine {
-namespace {
-
-constexpr std::string_view kPrefix = "slot.";
-
-core::Policy slot_policy(const Queue& queue) {
-  core::Policy policy = core::policy_of(queue);
-  policy.timeout = Duration{0};
-  policy.in_doubt = InDoubt::retry;  // a slot has no effect that might have happened
-  policy.attempts = std::numeric_limits<std::uint32_t>::max();
-  return policy;
-}
-
-}  // namespace
 
 Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std::string worker,
              core::Member member)
@@ -26,19 +14,17 @@ Slots::Slots(store::Store& store, Scheduler& scheduler, const Queue& queue, std:
       count_(static_cast<std::size_t>(queue.max_running)),
       worker_(std::move(worker)),
       member_(member),
-      writer_(store, slot_policy(queue)),
+      writer_(store, core::slot_policy(core::policy_of(queue))),
       keeper_(scheduler, writer_, Duration{0}) {}
 
 Slots::~Slots() { keep(0); }
 
 std::size_t Slots::number(const RunningTask& slot) const {
-  return std::stoul(slot.address.key.substr(kPrefix.size()));
+  return std::stoul(slot.address.key.substr(core::kSlotPrefix.size()));
 }
 
 store::Address Slots::address(std::size_t slot) const {
-  return {.kind = store::Address::Kind::lone,
-          .queue = queue_,
-          .key = std::string(kPrefix) + std::to_string(slot)};
+  return {.kind = store::Address::Kind::lone, .queue = queue_, .key = core::slot_name(slot)};
 }
 
 // If max_running was lowered, slots above it are given back as soon as no task uses them.

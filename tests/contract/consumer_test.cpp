@@ -571,18 +571,6 @@ TEST_P(ConsumerContract, SomeQueuesHaveNoOffers) {
   zone.queues().add({.name = "ledger", .ledger = true}).value();
   EXPECT_EQ(zone.consumer("ledger").error().reason, Reason::queue_is_ledger_only);
   EXPECT_EQ(zone.consumer("nowhere").error().reason, Reason::no_queue);
-  add({});
-  publish("a");
-  publish("b");
-  Consumer puller = consumer();
-  const std::string claim = puller.offer(1).value().at(0).claim;
-  puller.start(claim).value();
-  zone.queues().change("q", [](Queue& queue) { queue.max_running = 2; }).value();
-  Consumer other = zone.consumer("q", {.name = "other"}).value();
-  EXPECT_THAT(other.offer(1).error().message, HasSubstr("max_running"));
-  const Settled settled = other.settle({{.claim = claim}}, 5);
-  EXPECT_EQ(settled.states.at(0).value(), State::completed) << "a claim that is out goes on";
-  EXPECT_THAT(settled.next, IsEmpty());
 }
 
 TEST_P(ConsumerContract, TheNumberOfOffersIsBounded) {

@@ -109,6 +109,7 @@ void Puller::work(const StartedTask& task, Instant lease_end) {
   if (process_.world().now() >= lease_end) return;
   if (task.probing && !probe(task, attempt)) return;
   if (process_.dead() || process_.world().now() >= lease_end) return;
+  witness_.may_run_until(task.token, lease_end);
   bool over = false;
   const auto keeper = process_.spawn([&] { keep_lease(task, *stop, over); });
   Outcome outcome;
@@ -137,7 +138,10 @@ void Puller::keep_lease(const StartedTask& task, std::stop_source& stop, const b
   while (!over && !process_.dead()) {
     process_.sleep(std::max(Duration{1}, queue_.lease / 4));
     if (over || process_.dead()) return;
+    const Instant sent = process_.world().now();
     const auto renewed = call([&] { return consumer_.renew(std::span(&task.claim, 1)).at(0); });
+    if (renewed && *renewed && !process_.dead())
+      witness_.may_run_until(task.token, sent + duration_cast<microseconds>((*renewed)->lease));
     if (!renewed || (*renewed && (*renewed)->kind == RenewResult::Kind::renewed)) continue;
     if (!*renewed && (*renewed).error().retryable) continue;
     const World::Undisturbed alone(process_.world());

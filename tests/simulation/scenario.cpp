@@ -1,6 +1,7 @@
 #include "simulation/scenario.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace once::sim {
 namespace {
@@ -89,10 +90,22 @@ void add_flow(Random& random, Scenario& drawn) {
   drawn.late = false;
 }
 
-// max_running is for workers only.
+// A worker that is idle keeps its slots. So the workers want few of them.
+void leave_slots(Random& random, const Queue& queue, std::vector<WorkerPlan>& workers) {
+  bool sweeps = true;  // the first worker of the queue
+  for (WorkerPlan& worker : workers) {
+    if (worker.queue != queue.name) continue;
+    worker.concurrency = 1;
+    if (!std::exchange(sweeps, false) && random.chance(0.7)) worker.way = Way::one_at_a_time;
+  }
+}
+
 void add_pullers(Random& random, Scenario& drawn) {
   for (Queue& queue : drawn.queues) {
-    queue.max_running = 0;
+    if (queue.max_running > 0 || random.chance(0.2)) {
+      queue.max_running = static_cast<int>(random.between(1, 4));
+      leave_slots(random, queue, drawn.workers);
+    }
     const auto count = random.between(1, 2);
     for (std::int64_t i = 0; i < count; ++i)
       drawn.pullers.push_back({.queue = queue.name,

@@ -185,7 +185,8 @@ void Witness::wrote(Process& by, const store::Address& at, const Stored& now, Wr
     seen.token = now.revision.value;
     ++seen.used;
     seen.ordered = false;
-    seen.pulled = before && is_offer(before->record) && before->record.nonce == next.nonce;
+    seen.pulled = is_task ? before && is_offer(before->record) && before->record.nonce == next.nonce
+                          : at.key.starts_with("slot.") && by.name().starts_with("puller");
     if (is_task)
       claims_[seen.token] = {
           .place = place, .claimant = &by, .pulled = seen.pulled, .attempt = next.claims};
@@ -214,12 +215,14 @@ void Witness::check_lease(const Process& by, const Place& place, const Seen& bef
 }
 
 // A claim of a consumer belongs to whoever has its handle, in any process. An offer ends at once when a
-// person cancels the task, or when its holder gives it back.
+// person cancels the task, or when its holder gives it back. So does the consumer that made it, if it
+// has not handed it out.
 void Witness::check_pulled_lease(const Process& by, const Place& place, const Seen& before,
                                  const Stored& now) {
   if (now.record.nonce == before.record.nonce) return;
   if (before.record.offer && now.record.state == State::cancelled) return;
   if (before.record.offer && given_back_.contains(before.record.nonce)) return;
+  if (before.record.offer && before.claimant == &by && now.record.state != State::running) return;
   const core::StoreTime end = before.stamp + before.record.lease;
   if (now.stamp < end)
     broken("P5: " + by.name() + " took " + text(place) + ", which a consumer holds for " +
@@ -264,6 +267,22 @@ void Witness::check_slots(const Process& by, const std::string& name) {
   if (handlers > held)
     broken("P5: " + by.name() + " runs " + std::to_string(handlers) + " tasks of " + name +
            " with " + std::to_string(held) + " slots");
+}
+
+// P5 of slots, over all: the handlers that run are no more than the queue's max-running. A client whose
+// lease is over, as it was told, has stopped. Leases are compared only where all clocks go alike.
+void Witness::check_max_running(const std::string& name) {
+  const int most = queue(name).max_running;
+  if (most == 0 || !zone_.clock->punctual()) return;
+  int running = 0;
+  for (const auto& [of, count] : handlers_)
+    if (of.second == name && !of.first->gone() && !lost_slots_.contains(of.first)) running += count;
+  for (const auto& [token, claim] : claims_)
+    running += claim.runner && claim.place.first == name && !claim.word && !claim.over &&
+               !claim.runner->gone() && world_.now() + kRounding < claim.until;
+  if (running > most)
+    broken("P5: " + std::to_string(running) + " tasks of " + name + " run at once, and " +
+           std::to_string(most) + " may");
 }
 
 // P3 and P4: what is settled stays so; what a person must decide, a person decides.
@@ -474,9 +493,13 @@ void Witness::started(const Process& by, const engine::TaskAttempt& a) {
            " has claimed the task since");
   claim.started = true;
   claim.id = a.task.id;
-  if (claim.pulled) return;
-  ++handlers_[{&by, std::string(a.queue)}];
-  check_slots(by, std::string(a.queue));
+  if (claim.pulled) {
+    claim.runner = &by;
+  } else {
+    ++handlers_[{&by, std::string(a.queue)}];
+    check_slots(by, std::string(a.queue));
+  }
+  check_max_running(std::string(a.queue));
 }
 
 void Witness::said(const Process& by, const engine::TaskAttempt& a, Outcome::Kind word) {
@@ -509,6 +532,10 @@ void Witness::told_fenced(const Process& by, std::string_view id) {
 
 void Witness::puller_told(std::uint64_t token) {
   if (const auto claim = claims_.find(token); claim != claims_.end()) claim->second.told = true;
+}
+
+void Witness::may_run_until(std::uint64_t token, Instant until) {
+  if (const auto claim = claims_.find(token); claim != claims_.end()) claim->second.until = until;
 }
 
 void Witness::worker_failed(const Process& by) { failed_.insert(&by); }

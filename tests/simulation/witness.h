@@ -50,6 +50,8 @@ class Witness {
   void told_fenced(const Process& by, std::string_view id);
   // The same of a claim that began as an offer.
   void puller_told(std::uint64_t token);
+  // The client of a claim that began as an offer was told a lease that ends then.
+  void may_run_until(std::uint64_t token, Instant until);
   // The holder of this offer gives it back.
   void gives_back(const core::Nonce& nonce) { given_back_.insert(nonce); }
   // Its worker ended with an error: what it could not record is in doubt.
@@ -94,6 +96,8 @@ class Witness {
     std::optional<Outcome::Kind> word{};
     std::optional<bool> probed{};
     core::Ending recorded = core::Ending::running;
+    const Process* runner = nullptr;  // pulled: the process in which its handler runs
+    Instant until{};                  // pulled: the end of its lease, as its client knows it
   };
   struct Seen {
     core::Record record{};
@@ -134,6 +138,7 @@ class Witness {
                           const store::Stored& now);
   void check_offer(const Place& place, const Seen* before, const store::Stored& now);
   void check_slots(const Process& by, const std::string& queue);
+  void check_max_running(const std::string& queue);
 
   void check_log();
   void check_rows(const Queue& queue);

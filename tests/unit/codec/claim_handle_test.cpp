@@ -28,6 +28,17 @@ TEST(ClaimHandle, IsReadAsItWasWritten) {
   EXPECT_EQ(claim_handle(text(bare)).value(), bare);
 }
 
+TEST(ClaimHandle, NamesASlotOnlyIfTheClaimHasOne) {
+  ClaimHandle limited = example();
+  EXPECT_EQ(claim_handle(text(limited))->slot, std::nullopt);
+  for (const std::uint32_t slot : {0U, 1U, 1023U, 4'294'967'295U}) {
+    limited.slot = slot;
+    EXPECT_EQ(claim_handle(text(limited)).value(), limited);
+  }
+}
+
+TEST(ClaimHandle, OfAnEarlierFormIsRead) { EXPECT_EQ(text(example()), "x"); }
+
 TEST(ClaimHandle, AnyOtherTextIsRefused) {
   const std::string written = text(example());
   for (std::size_t i = 0; i < written.size(); ++i) {
