@@ -2,7 +2,7 @@
 import { AttemptOver, OnceError, Stop } from "./errors.js";
 import type { Beat } from "./heartbeat_thread.js";
 import type { Heartbeats } from "./heartbeats.js";
-import type { Answered, Requester } from "./requester.js";
+import type { Answered, CallLimits, Requester } from "./requester.js";
 import {
   type Begun,
   type StepContext,
@@ -17,7 +17,8 @@ import { decodeBody, decodeStep, now, wellFormed } from "./values.js";
 export class Claim implements Task {
   readonly id: string;
   readonly topic: string;
-  readonly taskKey: string;
+  readonly queueKey: string;
+  readonly sequence: number;
   readonly body: any;
   readonly headers: Readonly<Record<string, string>>;
   readonly attempt: number;
@@ -42,7 +43,8 @@ export class Claim implements Task {
   ) {
     this.id = started.id;
     this.topic = started.topic;
-    this.taskKey = started.key;
+    this.queueKey = started.key;
+    this.sequence = started.sequence;
     this.body = decodeBody(started, "body");
     this.headers = started.headers;
     this.attempt = started.attempt;
@@ -65,6 +67,11 @@ export class Claim implements Task {
   /** Why the attempt is over without a verdict, if it is. */
   get lost(): AttemptOver | undefined {
     return this.over.signal.aborted ? (this.over.signal.reason as AttemptOver) : undefined;
+  }
+
+  /** The lease ended by this clock. The server may still hold the task for this claim. */
+  private get leaseEnded(): boolean {
+    return this.lost?.message === kLeaseEnded;
   }
 
   key(step?: string): string {
@@ -96,7 +103,7 @@ export class Claim implements Task {
   /** Throws if the lease has ended, by what is known here and now. */
   ensureHeld(): void {
     this.heartbeats.catchUp();
-    if (!this.lost && now() >= this.end) this.lose(leaseEnded);
+    if (!this.lost && now() >= this.end) this.lose(kLeaseEnded);
     if (this.lost) throw this.lost;
   }
 
@@ -120,7 +127,23 @@ export class Claim implements Task {
     return this.send(path, text);
   }
 
-  async send(path: string, text: string): Promise<Answered> {
+  /** Records what happened. It is worth a late request: the server refuses what came too late. */
+  async postLate(path: string, text: string): Promise<void> {
+    try {
+      this.ensureHeld();
+      await this.send(path, text);
+    } catch (error) {
+      if (!this.leaseEnded) throw error;
+      await this.send(path, text, { timeout: kLate });
+      throw error;
+    }
+  }
+
+  private async send(
+    path: string,
+    text: string,
+    limits: CallLimits = { signal: this.over.signal },
+  ): Promise<Answered> {
     try {
       return await this.requester.call(
         {
@@ -129,7 +152,7 @@ export class Claim implements Task {
           headers: { "Content-Type": "application/json" },
           body: () => text,
         },
-        { signal: this.over.signal },
+        limits,
       );
     } catch (error) {
       if (this.lost) throw this.lost;
@@ -156,13 +179,14 @@ export class Claim implements Task {
     this.timer = setTimeout(() => {
       this.heartbeats.catchUp();
       if (this.lost || this.settling) return;
-      if (now() >= this.end) this.lose(leaseEnded);
+      if (now() >= this.end) this.lose(kLeaseEnded);
       else this.watchLease();
     }, left);
   }
 }
 
-const leaseEnded = "the lease of the task ended, because the server did not renew it in time";
+const kLate = 5_000;
+const kLeaseEnded = "the lease of the task ended, because the server did not renew it in time";
 
 class HttpStep implements StepRecorder {
   private readonly path: string;
@@ -188,8 +212,8 @@ class HttpStep implements StepRecorder {
   }
 
   async end(json: string): Promise<void> {
-    this.claim.ensureHeld();
-    await this.claim.send(`${this.path}:end`, `{"call":${JSON.stringify(this.call)},"result":${json}}`);
+    const text = `{"call":${JSON.stringify(this.call)},"result":${json}}`;
+    await this.claim.postLate(`${this.path}:end`, text);
   }
 
   async fail(why: string): Promise<void> {

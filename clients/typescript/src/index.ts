@@ -1,5 +1,6 @@
 export { Once } from "./once.js";
 export { AttemptOver, Dead, Fail, OnceError, Stop, Unknown } from "./errors.js";
+export { currentTask, runCurrentTask } from "./current.js";
 export { Happened, happened } from "./task.js";
 export type { Answer, StepContext, StepOptions, StepPolicy, Task } from "./task.js";
 export type { CallLimits } from "./requester.js";

@@ -2,11 +2,11 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { invalidInput, OnceError } from "./errors.js";
-import { type Answered, type Call, type CallLimits, Requester } from "./requester.js";
+import { type Answered, type Call, type CallLimits, Requester, sleep } from "./requester.js";
 import { runWorkers, type RunOptions } from "./run.js";
 import { targetOf } from "./transport.js";
 import type * as T from "./types.js";
-import { decodeBody, durationText, jsonText, momentText, timeText } from "./values.js";
+import { decodeBody, durationText, jsonText, momentText, now, timeText } from "./values.js";
 import type { Handler, WorkerOptions } from "./worker.js";
 
 const kDefaultUrl = "http://127.0.0.1:7070";
@@ -50,8 +50,7 @@ export class Once {
     const { timeout, signal, ...rest } = options;
     const limits = { timeout, signal };
     if (options.headers) {
-      const receipts = await this.publishMany([{ ...rest, topic, body }], limits);
-      const [only] = receipts;
+      const [only] = await this.publishMany([{ ...rest, topic, body }], limits);
       if (only instanceof OnceError || !only) throw only;
       return only;
     }
@@ -81,56 +80,59 @@ export class Once {
     tasks: Iterable<T.NewTask>,
     limits: CallLimits = {},
   ): Promise<(T.Receipt | OnceError)[]> {
+    const deadline = now() + (limits.timeout ?? this.timeout);
+    const lines = [...tasks].map(lineOf);
     const receipts: (T.Receipt | OnceError)[] = [];
-    let open = [...tasks].map((task, place) => ({ place, line: lineOf(task) }));
-    const failed: T.Receipt | OnceError = new OnceError(0, { code: "no_answer" });
-    open.forEach(() => receipts.push(failed));
-    while (open.length > 0) {
-      const taken = openingOf(open.map(({ line }) => line));
-      const sent = open.slice(0, taken);
-      const answers = await this.publishLines(sent.map(({ line }) => line), limits);
-      sent.forEach(({ place }, i) => (receipts[place] = answers[i] ?? failed));
-      open = open.slice(taken);
+    while (receipts.length < lines.length) {
+      const open = lines.slice(receipts.length);
+      receipts.push(...(await this.publishLines(open.slice(0, openingOf(open)), deadline, limits)));
     }
     return receipts;
   }
 
+  /** Lines that the store did not take for now are sent again, with the same ids. */
   private async publishLines(
     lines: string[],
-    limits: CallLimits,
+    deadline: number,
+    { signal }: CallLimits,
   ): Promise<(T.Receipt | OnceError)[]> {
-    const text = lines.join("\n");
-    let answers: any[] = [];
-    const call: Call = {
-      method: "POST",
-      path: "/v1/tasks:batch",
-      headers: { "Content-Type": "application/x-ndjson", "Once-Try": randomUUID() },
-      body: () => text,
-    };
-    const { text: said, status } = await this.call(call, limits);
-    answers = said.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-    // Lines that the store did not take for now are sent again, with their ids.
-    const again = answers.flatMap((each, i) => (each.retryable || each.in_doubt ? [i] : []));
-    if (again.length > 0 && again.length < lines.length) {
-      const repeated = await this.publishLines(again.map((i) => lines[i] as string), limits);
-      again.forEach((place, i) => (answers[place] = repeated[i]));
+    const receipts: (T.Receipt | OnceError)[] = [];
+    const nonce = randomUUID();
+    let open = lines.map((line, place) => ({ line, place }));
+    for (let pause = 100; open.length > 0; pause = Math.min(pause * 2, 5_000)) {
+      const text = open.map(({ line }) => line).join("\n");
+      const headers = { "Content-Type": "application/x-ndjson", "Once-Try": nonce };
+      const call = { method: "POST", path: "/v1/tasks:batch", headers, body: () => text };
+      const answer = await this.call(call, { timeout: deadline - now(), signal });
+      const said = answer.text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+      const late = now() + pause >= deadline;
+      open = open.filter(({ place }, i) => {
+        const { line, ...receipt } = said[i];
+        receipts[place] = receipt.error ? new OnceError(answer.status, receipt) : receipt;
+        return !late && (receipt.retryable || receipt.in_doubt);
+      });
+      if (open.length > 0) await sleep(pause * (0.5 + Math.random() / 2), signal);
     }
-    return answers.map((each) =>
-      each.error && !(each instanceof OnceError) ? new OnceError(status, each) : withoutLine(each),
-    );
+    return receipts;
   }
 
   // --- Wait and look
 
   /**
-   * Waits until the task is settled or in doubt in every queue that takes it, or in `queue`. Throws
-   * `timed_out` after `timeout`.
+   * Waits until the task is settled or in doubt in `queue`, and returns its outcome. Without `queue`,
+   * waits for every queue that takes the task, and returns the first outcome. Throws `timed_out` after
+   * `timeout` milliseconds.
    */
-  async wait(id: string, options: T.WaitOptions = {}): Promise<T.TaskResult[]> {
+  async wait(id: string, options: T.WaitOptions = {}): Promise<T.TaskResult> {
+    return (await this.waitAll(id, options))[0] as T.TaskResult;
+  }
+
+  /** As `wait()`, with the outcome of each queue. */
+  async waitAll(id: string, options: T.WaitOptions = {}): Promise<T.TaskResult[]> {
     const { queue, timeout = Infinity, signal } = options;
-    const deadline = Date.now() + timeout;
+    const deadline = now() + timeout;
     for (;;) {
-      const left = Math.max(0, deadline - Date.now());
+      const left = Math.max(0, deadline - now());
       const wait = Math.min(left, kLongestWait);
       const query = new URLSearchParams({ wait: `${Math.round(wait)}ms` });
       if (queue !== undefined) query.set("queue", queue);
@@ -139,7 +141,7 @@ export class Once {
       const { json } = await this.call({ method: "GET", path, wait }, limits);
       if (json.settled)
         return json.results.map((each: any) => decoded(each, "result") as T.TaskResult);
-      if (Date.now() >= deadline)
+      if (now() >= deadline)
         throw new OnceError(0, {
           code: "timed_out",
           message: `task ${id} is not settled after ${timeout} ms; nothing was changed`,
@@ -350,11 +352,6 @@ function lineOf(task: T.NewTask): string {
       ? `"raw":"${Buffer.from(body).toString("base64")}"`
       : `"body":${jsonText(body, "the body")}`;
   return `${JSON.stringify(fields).slice(0, -1)},${content}}`;
-}
-
-function withoutLine(answer: any): T.Receipt {
-  const { line, ...receipt } = answer;
-  return receipt;
 }
 
 /** The object with its body or result as a value. */

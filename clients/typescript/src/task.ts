@@ -38,8 +38,10 @@ export interface Task<Body = any> {
   readonly id: string;
   readonly topic: string;
   /** The key of the task in its queue; usually the id. */
-  readonly taskKey: string;
+  readonly queueKey: string;
   readonly queue: string;
+  /** The place of the task in the log. */
+  readonly sequence: number;
   /** A JSON value. A body that was published as bytes is a Uint8Array. */
   readonly body: Body;
   readonly headers: Readonly<Record<string, string>>;
@@ -89,6 +91,7 @@ export type OpenStep = (name: string, call: string, policy: StepPolicy | undefin
 /** The steps of one attempt. */
 export class Steps {
   private readonly keys = new Map<string, string>();
+  private readonly done = new Set<string>();
 
   constructor(
     private readonly open: OpenStep,
@@ -109,22 +112,45 @@ export class Steps {
     options: StepOptions<T>,
   ): Promise<T> {
     const policy = policyOf(name, options);
+    if (this.done.has(name))
+      throw invalidInput(
+        `step "${name}" was used in this attempt already; nothing was run: give each step a name ` +
+          "of its own, with a number in a loop",
+      );
     const recorder = this.open(name, randomUUID(), policy);
     try {
-      let begun = await recorder.begin(false);
-      this.keys.set(name, begun.key);
-      const context = { key: begun.key, signal: this.signal() };
-      if (begun.outcome === "ask") {
-        const answer = await this.ask(name, recorder, options, context);
-        if (answer) return answer.result;
-        begun = await recorder.begin(true);
-      }
-      if (begun.outcome === "remembered") return begun.result as T;
-      if (begun.outcome !== "run") throw new AttemptOver(`step "${name}" cannot be asked twice`);
-      return await runAndRecord(name, recorder, () => fn(context));
+      const result = await this.take(name, recorder, fn, options);
+      this.done.add(name);
+      return result;
     } finally {
       recorder.close();
     }
+  }
+
+  private async take<T>(
+    name: string,
+    recorder: StepRecorder,
+    fn: (step: StepContext) => T | Promise<T>,
+    options: StepOptions<T>,
+  ): Promise<T> {
+    let begun = await recorder.begin(false);
+    this.keys.set(name, begun.key);
+    const { key } = begun;
+    const signal = this.signal;
+    const context = {
+      key,
+      get signal() {
+        return signal();
+      },
+    };
+    if (begun.outcome === "ask") {
+      const answer = await this.ask(name, recorder, options, context);
+      if (answer) return answer.result;
+      begun = await recorder.begin(true);
+    }
+    if (begun.outcome === "remembered") return begun.result as T;
+    if (begun.outcome !== "run") throw new AttemptOver(`step "${name}" cannot be asked twice`);
+    return await runAndRecord(name, recorder, () => fn(context));
   }
 
   /** Returns nothing if the step did not happen. */
@@ -186,6 +212,8 @@ async function runAndRecord<T>(
 
 function policyOf(name: string, options: StepOptions<any>): StepPolicy | undefined {
   const { inDoubt, probe } = options;
+  if (typeof name !== "string" || name === "")
+    throw invalidInput("a step needs a name; nothing was run");
   if (inDoubt !== undefined && !["retry", "hold", "probe"].includes(inDoubt))
     throw invalidInput(`"inDoubt" of step "${name}" takes retry, hold or probe; nothing was run`);
   if (inDoubt === "probe" && !probe)

@@ -31,13 +31,14 @@ export class NoAnswer extends Error {
   constructor(cause: unknown) {
     const inner = (cause as { cause?: unknown }).cause ?? cause;
     const { code, message } = inner as { code?: string; message?: string };
-    super(message || code || String(inner));
+    super(message === "bad port" ? kBadPort : message || code || String(inner));
     this.cause = cause;
     this.sent = !kNotSent.has(code ?? "") && message !== "bad port";
     this.hopeless = isCertificate(code) || message === "bad port";
   }
 }
 
+const kBadPort = "fetch does not allow this port, as browsers do not: use another port";
 const kNotSent = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
