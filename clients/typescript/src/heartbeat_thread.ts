@@ -27,6 +27,7 @@ interface Lease {
 
 const kShortestPause = 20;
 const kShortestTry = 250;
+const kWarmUp = 1_000;
 
 class HeartbeatThread {
   private readonly leases = new Map<string, Lease>();
@@ -37,7 +38,8 @@ class HeartbeatThread {
     private readonly port: MessagePort,
   ) {
     port.on("message", (watch: Watch) => this.watch(watch));
-    port.postMessage({ claim: "" });
+    // The first request of a thread loads much code. A short lease must not wait for that.
+    void this.ask("GET", "/healthz", undefined, kWarmUp).then(() => port.postMessage({ claim: "" }));
   }
 
   private watch({ claim, end }: Watch): void {
@@ -69,26 +71,28 @@ class HeartbeatThread {
 
   private async renew(claims: string[], timeout: number): Promise<void> {
     const sent = now();
-    const answers = await this.ask(claims, timeout);
+    const body = JSON.stringify({ claims });
+    const answer = await this.ask("POST", "/v1/claims:renew", body, timeout);
+    const answers = answer?.claims ?? [];
     claims.forEach((claim, i) => this.take(claim, sent, answers[i]));
     this.schedule();
   }
 
-  /** One try, because the next one counts its leases anew. Empty if the server did not answer. */
-  private async ask(claims: string[], timeout: number): Promise<any[]> {
+  /** One try, because the next one counts its leases anew. Nothing if the server did not answer. */
+  private async ask(
+    method: string,
+    path: string,
+    body: string | undefined,
+    timeout: number,
+  ): Promise<any> {
     const cut = new AbortController();
     const timer = setTimeout(() => cut.abort(), timeout);
+    const headers: Record<string, string> = body ? { "Content-Type": "application/json" } : {};
     try {
-      const answer = await send(this.target, {
-        method: "POST",
-        path: "/v1/claims:renew",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ claims }),
-        signal: cut.signal,
-      });
-      return answer.status === 200 ? JSON.parse(answer.text).claims : [];
+      const answer = await send(this.target, { method, path, headers, body, signal: cut.signal });
+      return answer.status === 200 ? JSON.parse(answer.text) : undefined;
     } catch {
-      return [];
+      return undefined;
     } finally {
       clearTimeout(timer);
     }

@@ -1,6 +1,6 @@
 // What a handler sees of its task, and the durable steps, whichever way the steps are recorded.
 import { randomUUID } from "node:crypto";
-import { AttemptOver, invalidInput, Unknown } from "./errors.js";
+import { AttemptOver, invalidInput, OnceError, Unknown } from "./errors.js";
 import { jsonText } from "./values.js";
 
 /** What a step that is cut off means: run it again, hold the task for a person, or ask its probe. */
@@ -92,6 +92,7 @@ export type OpenStep = (name: string, call: string, policy: StepPolicy | undefin
 export class Steps {
   private readonly keys = new Map<string, string>();
   private readonly done = new Set<string>();
+  private readonly underWay = new Set<string>();
 
   constructor(
     private readonly open: OpenStep,
@@ -117,12 +118,15 @@ export class Steps {
         `step "${name}" was used in this attempt already; nothing was run: give each step a name ` +
           "of its own, with a number in a loop",
       );
+    if (this.underWay.has(name)) throw stepUnderWay(name);
     const recorder = this.open(name, randomUUID(), policy);
+    this.underWay.add(name);
     try {
       const result = await this.take(name, recorder, fn, options);
       this.done.add(name);
       return result;
     } finally {
+      this.underWay.delete(name);
       recorder.close();
     }
   }
@@ -180,6 +184,15 @@ export class Steps {
     await recorder.hold(why);
     throw new AttemptOver(`step "${name}" is in doubt, and the task is held: ${why}`);
   }
+}
+
+function stepUnderWay(name: string): OnceError {
+  return new OnceError(0, {
+    code: "wrong_state",
+    reason: "step_under_way",
+    message: `step "${name}" runs in this attempt already; nothing was run`,
+    facts: { step: name },
+  });
 }
 
 async function runAndRecord<T>(
