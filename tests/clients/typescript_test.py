@@ -212,16 +212,24 @@ class Steps(WorkerTest):
         steps = [("try", "done", 2), ("two", "done", 1), ("ünï/:?%", "done", 1), ("ünï/:?% 2", "done", 1)]
         self.assertEqual(steps, self.steps("a"))
 
-    def test_a_step_whose_result_is_no_json_is_in_doubt(self):
+    def test_a_step_without_a_verdict_is_in_doubt(self):
         self.queue(**{"in-doubt": "hold"})
-        self.publish("a")
+        self.publish("no json")
+        self.publish("unknown")
         worker = self.node("""
-            once.worker("q", (task) => task.step("pay", () => { mark("paid"); return { amount: 5n }; }));
+            once.worker("q", (task) => task.step("pay", () => {
+              mark(task.id);
+              if (task.id === "unknown") throw new Unknown("no answer of the bank");
+              return { amount: 5n };
+            }));
             await once.run();
         """)
-        self.becomes("a", "in_doubt")
+        for id in ("no json", "unknown"):
+            self.becomes(id, "in_doubt")
+            self.assertEqual(["unknown"], self.attempts(id))
+            self.assertEqual([("pay", "in_doubt", 1)], self.steps(id))
         self.drained(worker)
-        self.assertEqual(["paid"], self.marks)
+        self.assertEqual(["no json", "unknown"], sorted(self.marks))
 
     def test_keys_are_those_of_the_command(self):
         self.queue(attempts="2")
@@ -308,6 +316,34 @@ class Leases(WorkerTest):
         self.drained(second)
         self.assertEqual(2, self.story("a")["result"])
         self.assertEqual(["lost", "completed"], self.attempts("a"))
+
+    def test_a_lease_that_is_not_renewed_ends_here(self):
+        self.queue(lease="1s", attempts="1")
+        self.publish("blocks")
+        self.publish("waits")
+        seen = []
+
+        class NoRenewals(node_client.Proxy):
+            def fate_of(self, request):
+                seen.append(request)
+                return b"/v1/claims:renew" in request, False
+
+        proxy = self.proxy(NoRenewals)
+        worker = self.node("""
+            once.worker("q", async (task) => {
+              const end = Date.now() + 1_500;
+              if (task.id === "blocks") while (Date.now() < end) { /* the lease ends meanwhile */ }
+              else await until(() => task.signal.aborted);
+              mark(task.id);
+            });
+            await once.run();
+        """, url=f"http://127.0.0.1:{proxy.port}")
+        self.marked("blocks")
+        self.marked("waits")
+        self.drained(worker)
+        self.assertEqual(2, self.heard.count("nothing was recorded"))
+        self.assertEqual([], [request for request in seen if b"/v1/claims:settle" in request])
+        self.assertTrue([request for request in seen if b"/v1/claims:renew" in request])
 
     def test_a_cancelled_task_is_asked_to_stop(self):
         self.queue(lease="1500ms")

@@ -234,7 +234,6 @@ export class QueueWorker {
       if (!answer) return { outcome: "did_not_happen" };
       return { outcome: "happened", ...resultOf(answer) };
     } catch (error) {
-      if (claim.lost) throw claim.lost;
       return { outcome: "probe_unknown", why: whyOf(error) };
     }
   }
@@ -244,7 +243,6 @@ export class QueueWorker {
     try {
       result = await running.run(claim, async () => this.handler(claim));
     } catch (error) {
-      if (claim.lost) throw claim.lost;
       const why = whyOf(error);
       if (error instanceof Dead) return { outcome: "dead", why };
       if (error instanceof Unknown) return { outcome: "unknown", why };
@@ -252,7 +250,6 @@ export class QueueWorker {
       if (retryIn === undefined) return { outcome: "failed", why };
       return { outcome: "failed", why, retryIn: durationText(retryIn, "retryIn") };
     }
-    if (claim.lost) throw claim.lost;
     try {
       return { outcome: "completed", ...resultOf(new Happened(result)) };
     } catch (error) {
