@@ -69,6 +69,7 @@ class Consumer {
     std::vector<std::optional<ClaimSlot>> slots{};  // of the claims
   };
   Result<Handle> handle_of(std::string_view claim) const;
+  std::string key_of(std::string_view claim, std::string_view step) const;  // idempotency key
   Intents intents_of(std::span<const std::string> claims, const Make& make, Needs needs);
   void keep_slots(Intents& made);
   void give_slots_back(const Intents& made, std::span<const Result<WriteResult>> written);
