@@ -331,6 +331,15 @@ std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> cl
 
 // --- Steps ----------------------------------------------------------------------------------------
 
+std::string Consumer::key_of(std::string_view claim, std::string_view step) const {
+  const auto handle = handle_of(claim);
+  const Task no_task;
+  return idempotency_key(
+      TaskAttempt{
+          .task = no_task, .zone = zone_, .queue = settings_.queue.name, .key = handle->key},
+      step);
+}
+
 Result<StepStart> Consumer::begin_step(std::string_view claim, std::string_view name,
                                        StepOptions options) {
   if (auto ok = core::check_step_name(name); !ok) return ok.error();
@@ -355,12 +364,15 @@ Result<StepStart> Consumer::begin_step(std::string_view claim, std::string_view 
   const core::Record& record = written->stored->record;
   switch (written->decision.verdict) {
     case core::Verdict::step_begun:
-    case core::Verdict::already_done: return StepStart{};
-    case core::Verdict::step_in_doubt: return StepStart{.kind = StepStart::Kind::ask};
+    case core::Verdict::already_done: return StepStart{.idempotency_key = key_of(claim, name)};
+    case core::Verdict::step_in_doubt:
+      return StepStart{.kind = StepStart::Kind::ask, .idempotency_key = key_of(claim, name)};
     case core::Verdict::step_remembered: {
       const core::Step* step = core::find_step(record, name);
       if (!step->result_cut)
-        return StepStart{.kind = StepStart::Kind::remembered, .result = step->result};
+        return StepStart{.kind = StepStart::Kind::remembered,
+                         .result = step->result,
+                         .idempotency_key = key_of(claim, name)};
       return Error{.code = Code::too_large,
                    .message = "step " + core::quoted(name) +
                               " has run, but an older Once kept only the first MiB of its result; "

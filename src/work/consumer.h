@@ -57,6 +57,7 @@ class Consumer {
     std::vector<std::optional<Error>> errors{};
   };
   Result<Handle> handle_of(std::string_view claim) const;
+  std::string key_of(std::string_view claim, std::string_view step) const;  // idempotency key
   Intents intents_of(std::span<const std::string> claims, const Make& make);
   // Writes one command per claim.
   std::vector<Result<WriteResult>> write(std::span<const std::string> claims, const Make& make);
