@@ -32,6 +32,7 @@ from .errors import (
     Unknown,
     WrongState,
 )
+from .program import current_task, run_program
 from .task import Happened, Task
 
 __all__ = [
@@ -55,4 +56,6 @@ __all__ = [
     "TimedOut",
     "Unknown",
     "WrongState",
+    "current_task",
+    "run_program",
 ]

@@ -81,7 +81,7 @@ class _ClaimStep:
 
     def begin(self, asked: bool = False) -> Begun:
         if self._task.lost.is_set():
-            raise self._over("the lease was lost")
+            raise self._lost("the lease was lost")
         if self._task.cancelled.is_set():
             raise Cancelled(f"the task was cancelled; step {self._name!r} was not run")
         fields: dict[str, Any] = {"call": self._call}
@@ -113,7 +113,7 @@ class _ClaimStep:
         except OnceError as error:
             raise Unknown(f"step {self._name!r} ran and was not recorded: {error}") from error
         if self._task.lost.is_set():
-            raise self._over("the lease was lost")
+            raise self._lost("the lease was lost")
 
     def fail(self, why: str) -> None:
         self._tell("fail", why)
@@ -136,15 +136,19 @@ class _ClaimStep:
         try:
             answer = self._task.transport.call(request, lambda: max(self._task.deadline, late))
         except Fenced as error:
-            raise self._over(error.message) from error
+            raise self._lost(error.message) from error
         except OnceError as error:
             if isinstance(error, WrongState) or not (error.retryable or error.in_doubt):
                 raise
-            raise self._over(f"the lease ended: {error.message}") from error
+            raise self._lost(f"the lease ended: {error.message}") from error
         fields: dict[str, Any] = json.loads(answer.body)
         return fields
 
     def _over(self, why: str) -> AttemptOver:
+        self._task.over = True
+        return AttemptOver(why)
+
+    def _lost(self, why: str) -> AttemptOver:
         self._task.lose()
         return AttemptOver(why)
 

@@ -69,26 +69,26 @@ def drive(flow: Flow) -> Any:
         try:
             value = action.call()
         except BaseException as error:
-            action = _or_result(partial(flow.throw, error))
+            action = or_result(partial(flow.throw, error))
         else:
-            action = _or_result(partial(flow.send, value))
-        if isinstance(action, _Result):
+            action = or_result(partial(flow.send, value))
+        if isinstance(action, Result):
             return action.value
 
 
 @dataclass(frozen=True)
-class _Result:
+class Result:
     value: Any
 
     def call(self) -> Any:
         return self.value
 
 
-def _or_result(advance: Callable[[], Any]) -> Any:
+def or_result(advance: Callable[[], Any]) -> Any:
     try:
         return advance()
     except StopIteration as end:
-        return _Result(end.value)
+        return Result(end.value)
 
 
 def why_of(error: BaseException) -> str:

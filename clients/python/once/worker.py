@@ -189,10 +189,10 @@ class Worker:
             self._condition.notify_all()
         try:
             verdict = contextvars.copy_context().run(self._run, task)
-            if task.over or (task.lost.is_set() and verdict is not None):
+            if task.lost.is_set():
                 log.warning("%s: the lease of %s was lost; nothing was settled", self.queue, task.id)
                 return None
-            return self._settle(task, verdict) if verdict else None
+            return self._settle(task, verdict) if verdict and not task.over else None
         finally:
             with self._condition:
                 self._running.discard(task)
@@ -209,7 +209,7 @@ class Worker:
         """The verdict on an attempt; None if nothing must be settled."""
         current.set(task)
         try:
-            if task.probing and not self._did_not_happen(task):
+            if task.probing and self._is_settled_by_probe(task):
                 return None
             result = self._handler(task)
             to_json(result, "the result")
@@ -236,8 +236,8 @@ class Worker:
         except BaseException as error:  # SystemExit, say: nobody knows how far the handler came
             return {"outcome": "unknown", "why": why_of(error)}
 
-    def _did_not_happen(self, task: ClaimedTask) -> bool:
-        """Asks the worker's probe, and settles the claim unless the task did not happen."""
+    def _is_settled_by_probe(self, task: ClaimedTask) -> bool:
+        """Asks the worker's probe and records its answer. False if the task must run."""
         assert self._probe is not None
         try:
             found = probe_answer(self._probe(task))
@@ -249,11 +249,10 @@ class Worker:
         except Exception as error:
             verdict = {"outcome": "probe_unknown", "why": _said(error)}
         if task.lost.is_set():
-            raise AttemptOver("the lease was lost")
+            return True
         _, fields = self._one_claim("/v1/claims:settle", {"claims": [{"claim": task.claim, **verdict}]})
-        if "error" in fields or fields["state"] != "running":
-            task.over = True
-        return not task.over
+        task.over = "error" in fields or fields["state"] != "running"
+        return task.over
 
     # --- Settlements
 
