@@ -1,7 +1,6 @@
 #!/usr/bin/env -S python3 -B
 """Workers of the Python client: verdicts, steps, probes, leases, drains, and everything that is lost."""
 
-import json
 import signal
 import sys
 import threading
@@ -495,7 +494,7 @@ class Drain(WorkerTest):
 
 
 class Lost(WorkerTest):
-    TASKS = 60
+    TASKS = 40
 
     def run_all(self, client, disturb):
         """Runs tasks with two steps each, and counts the effects."""
@@ -528,14 +527,14 @@ class Lost(WorkerTest):
             self.assertEqual(["completed"], self.attempts(id))
 
     def test_a_proxy_that_loses_requests_and_responses_repeats_nothing(self):
-        self.client.patch_queue("q", in_doubt="hold", lease="4s")  # of a lost offer, too
+        self.client.patch_queue("q", in_doubt="hold", lease="3s")  # of a lost offer, too
         client, proxy = self.proxy(drop_requests=0.1, drop_responses=0.1, seed=7)
         self.run_all(client, lambda: None)
         self.assertGreater(proxy.lost_requests, 10)
         self.assertGreater(proxy.lost_responses, 10)
 
     def test_a_server_that_is_killed_repeats_nothing(self):
-        self.client.patch_queue("q", in_doubt="hold", lease="4s")
+        self.client.patch_queue("q", in_doubt="hold", lease="3s")
 
         def disturb():
             for share in (1, 2, 3):

@@ -150,8 +150,15 @@ class AsyncOnce:
             taken = [signal.SIGTERM, signal.SIGINT]
         for number in taken:
             self._loop.add_signal_handler(number, self.stop)
+        work = asyncio.ensure_future(
+            asyncio.to_thread(self.sync.run, drain=drain, signals=False)
+        )
         try:
-            await asyncio.to_thread(self.sync.run, drain=drain, signals=False)
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.stop()
+            await work
+            raise
         finally:
             for number in taken:
                 self._loop.remove_signal_handler(number)

@@ -230,7 +230,11 @@ class Transport:
             if request.body is not None:
                 headers["Content-Type"] = request.type
             sent = now()
-            connection.request(request.method, self._base + request.target, request.body, headers)
+            try:
+                target = self._base + request.target
+                connection.request(request.method, target, request.body, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # the server may have answered before the end of the body
             response = connection.getresponse()
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
