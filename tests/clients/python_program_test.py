@@ -102,6 +102,7 @@ class Programs(ProgramTest):
         self.assertEqual((["ran"], "in_doubt"), (self.marks, self.state("a")))
 
     def test_a_step_of_a_worker_that_was_killed_ends_the_attempt(self):
+        self.client.patch_queue("q", lease="2s")
         self.client.publish("t", id="a")
         worker = self.start("work", "q", "-q", "--", *self.program(
             "def slow():\n"

@@ -244,6 +244,7 @@ class Steps(WorkerTest):
                 outcome = self.client.wait(id, queue, timeout=30)
                 self.assertEqual((state, result), (outcome.state, outcome.result))
                 self.assertEqual([runs], list(ran.values()))
+                self.assertEqual(runs, self.story(id, queue)["steps"][0]["runs"])
 
     def test_a_step_that_was_cut_off_is_held_or_retried(self):
         ran = Counter()
@@ -471,6 +472,15 @@ class Drain(WorkerTest):
         self.becomes("b", "waiting")
         self.assertLess(time.monotonic() - began, 5)  # an offer lasts for ten seconds
         self.assertEqual([], self.attempts("b"))
+
+    def test_an_idle_worker_stops_at_once(self):
+        client, proxy = self.proxy()
+        thread = self.work(lambda task: None, client=client, concurrency=3)
+        self.until(lambda: proxy.requests == 1, "the worker polls")
+        began = time.monotonic()
+        client.stop()
+        thread.join(30)
+        self.assertLess(time.monotonic() - began, 5)  # a poll lasts for thirty seconds
 
     def test_a_drain_ends_at_its_limit(self):
         began, go_on, told = threading.Event(), threading.Event(), []

@@ -203,6 +203,8 @@ class Task:
             if begun.kind == "remembered":
                 self._mark_done(name)
                 return begun.result
+            if begun.kind != "run":  # never run a step whose begin is not recorded
+                raise AttemptOver(f"step {name!r} may not run: it was answered with {begun.kind}")
             try:
                 result = yield Given(function)
             except (Unknown, AttemptOver):
