@@ -114,6 +114,7 @@ class Claims(ClaimsTest):
         self.assertEqual(["mail"], [each["step"] for each in self.begin(claim)["steps"]])
         begun = self.good(f"/v1/claims/{claim}/steps/mail:begin", {"call": "3"})
         self.assertEqual(("remembered", {"sent": 17}), (begun["outcome"], begun["result"]))
+        self.assertRegex(begun["idempotency_key"], "^[0-9a-f]{64}$")
 
     def test_an_offer_waits_for_a_publish(self):
         answers = []

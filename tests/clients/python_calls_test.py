@@ -2,7 +2,6 @@
 """Calls of the Python client: publish, wait, tasks, decisions, queues, addresses and repeats."""
 
 import asyncio
-import json
 import re
 import socket
 import ssl
@@ -16,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
-from client_test import ClientTest, Proxy  # noqa: E402
+from client_test import CLIENT, ClientTest, Proxy  # noqa: E402
 
 import once  # noqa: E402
 from once import (  # noqa: E402
@@ -417,6 +416,27 @@ class Asyncio(CallTest):
 
         asyncio.run(cancelled())
         self.assertEqual("finished", self.client.wait("a", timeout=5).result)
+
+
+class Readme(CallTest):
+    def test_the_program_of_the_readme_runs(self):
+        text = (CLIENT / "README.md").read_text()
+        program = re.search(r"```python\n(.*?)```", text, re.S).group(1)
+        self.assertIn(program.split("@once")[1].split("url =")[0].strip(),
+                      (CLIENT / "once" / "__init__.py").read_text().replace("\n    ", "\n"))
+        given = (
+            "calls = []\n"
+            "def ask(topic): return 'notes on ' + topic\n"
+            "def post(notes, key): calls.append(key); once.stop(); return notes + ' posted'\n"
+            "def find_post(id): return None\n"
+        )
+        self.client.put_queue("writers", topic="blog.*")
+        environment = {**self.environment, "ONCE_URL": self.url}
+        command = [sys.executable, "-c", given + program + "print(calls)"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stdout, r"^\['[0-9a-f]{64}'\]$")
+        self.assertEqual({"url": "notes on Exactly once posted"}, self.client.wait("post-42").result)
 
 
 if __name__ == "__main__":

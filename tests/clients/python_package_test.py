@@ -57,4 +57,7 @@ class Package(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if os.environ.get("ONCE_TEST_NATS"):
+        print("SKIPPED: a package is the same on every store")
+        sys.exit(77)
     unittest.main()
