@@ -312,6 +312,19 @@ class Repeats(CallTest):
         self.assertGreater(proxy.requests, 1)
         self.assertTrue(self.client.publish("t", 1, id="a").duplicate)
 
+    def test_an_answer_of_another_server_is_an_error(self):
+        class Other(Proxy):
+            def pass_on(self, request, response):
+                return b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"
+
+        client, _ = self.proxy(Other)
+        for call in (client.status, lambda: client.publish("t", 1), lambda: client.wait("a")):
+            with self.assertRaises(OnceError):
+                call()
+        client.worker("q")(lambda task: None)
+        with self.assertRaises(OnceError):
+            client.run(signals=False)
+
     def test_busy_answers_are_repeated(self):
         class Busy(Proxy):
             answers = [b"429 Too Many Requests", b"503 Service Unavailable", b"502 Bad Gateway"]

@@ -21,6 +21,7 @@ from .worker import Worker
 
 DEFAULT_URL = "http://127.0.0.1:7070"
 LONGEST_WAIT = 30.0  # of one request; the client asks again
+LATE_ANSWER = 5.0  # seconds for the last answer of wait()
 BATCH_TASKS, BATCH_BYTES = 1000, 4 << 20  # of one request
 
 Handler = TypeVar("Handler", bound=Callable[[Task], Any])
@@ -126,8 +127,8 @@ class Once:
 
     # --- Requests
 
-    def _until(self, limit: Optional[float] = None, default: bool = True) -> Callable[[], float]:
-        limit = self._limit if limit is None and default else limit
+    def _until(self, limit: Optional[float] = None) -> Callable[[], float]:
+        limit = self._limit if limit is None else limit
         end = float("inf") if limit is None else now() + limit
         return lambda: end
 
@@ -242,10 +243,8 @@ class Once:
             wait = min(LONGEST_WAIT, max(0.0, end - now()))
             query = {"wait": duration(wait), **({"queue": queue} if queue else {})}
             target = f"/v1/tasks/{segment(id)}/result?{_query(query)}"
-            limit = None if self._limit is None else wait + self._limit
-            answer = self._transport.call(
-                Request("GET", target, timeout=wait + 15), self._until(limit, default=False)
-            )
+            stop = min(end + LATE_ANSWER, now() + wait + (self._limit or float("inf")))
+            answer = self._transport.call(Request("GET", target, timeout=wait + 15), lambda: stop)
             fields = answer.json()
             if fields["settled"]:
                 return [_outcome(each) for each in fields["results"]]

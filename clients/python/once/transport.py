@@ -42,7 +42,13 @@ class Answer:
     lost: bool = False  # an earlier try may have reached the server
 
     def json(self) -> Any:
-        return json.loads(self.body)
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise OnceError(
+                f"the answer is not JSON ({error}); is this the address of `once serve`?",
+                status=self.status,
+            ) from error
 
 
 @dataclass

@@ -81,7 +81,14 @@ class Worker:
             thread.start()
 
     def _thread(self, name: str, loop: Callable[[], None]) -> threading.Thread:
-        return threading.Thread(target=loop, name=f"once-{self.queue}-{name}", daemon=True)
+        def guarded() -> None:
+            try:
+                loop()
+            except Exception as error:
+                log.exception("%s: a thread of the worker broke", self.queue)
+                self._failed(OnceError(f"the worker of {self.queue} broke: {why_of(error)}"))
+
+        return threading.Thread(target=guarded, name=f"once-{self.queue}-{name}", daemon=True)
 
     def stop(self, end: float) -> None:
         """Starts nothing new. Requests are not repeated after `end`."""
@@ -301,16 +308,16 @@ class Worker:
     def _beat(self) -> None:
         while True:
             with self._condition:
-                if not self._running:
+                tasks = [task for task in self._running if not task.over]
+                if not tasks:
                     if self._stopping and not any(t.is_alive() for t in self._threads):
                         return
-                    self._condition.wait(1.0 if self._stopping else None)
+                    self._condition.wait(0.2 if self._stopping else None)
                     continue
-                due = min(min(task.renew_at, task.deadline) for task in self._running)
+                due = min(min(task.renew_at, task.deadline) for task in tasks)
                 if due > now():
                     self._condition.wait(due - now())
                     continue
-                tasks = [task for task in self._running if not task.over]
             for task in tasks:
                 if now() >= task.deadline:
                     task.lose()
