@@ -1,16 +1,15 @@
-// The server on Boost.Asio and Boost.Beast. The only file that includes them.
+// The server on Boost.Asio and Boost.Beast. Besides stream.h, the only file that includes them.
 //
-//   idle -> header -> body -> working (pool) -> writing -> idle
-//                                |  ^
-//                                v  |
-//                              parked
+//   greeting -> idle -> header -> body -> working (pool) -> writing -> idle
+//                                            |  ^
+//                                            v  |
+//                                          parked
 //
 // Every Connection is used on the I/O thread alone. A job of the pool holds the connection and a
 // work guard, and posts its result back to the I/O thread.
 #include "server/http_server.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,9 +18,10 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <cerrno>
 #include <chrono>
 #include <set>
+
+#include "server/stream.h"
 
 namespace once::server {
 // Not anonymous: HttpServer::Impl has a member of this type.
@@ -31,7 +31,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using Failed = boost::system::error_code;
-using Socket = asio::generic::stream_protocol::socket;
+using Socket = Stream::Socket;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr Duration kFirstLook{20};
@@ -59,13 +59,23 @@ struct Shared {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Shared& shared, Socket socket)
-      : shared_(shared), socket_(std::move(socket)), guard_(shared.io), look_timer_(shared.io) {}
+      : shared_(shared),
+        stream_(std::move(socket), nullptr),
+        guard_(shared.io),
+        look_timer_(shared.io) {}
 
-  void start() { await_request(); }
+  void start() {
+    arm(shared_.options.header_time);
+    stream_.handshake([self = shared_from_this()](Failed failed) {
+      if (self->closed()) return;
+      if (failed) return self->close();
+      self->await_request();
+    });
+  }
 
   // The server ends: an idle connection closes, a long poll is answered now.
   void drain() {
-    if (state_ == State::idle) return close();
+    if (state_ == State::greeting || state_ == State::idle) return close();
     if (state_ == State::parked) look(true);
   }
 
@@ -76,15 +86,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
     state_ = State::closed;
     guard_.cancel();
     look_timer_.cancel();
-    Failed ignored;
-    socket_.shutdown(Socket::shutdown_both, ignored);
-    socket_.close(ignored);
+    stream_.close();
     shared_.connections.erase(shared_from_this());
     if (shared_.connections.empty()) shared_.drain_limit.cancel();
   }
 
  private:
-  enum class State { idle, header, body, working, parked, looking, writing, lingering, closed };
+  enum class State {
+    greeting,
+    idle,
+    header,
+    body,
+    working,
+    parked,
+    looking,
+    writing,
+    lingering,
+    closed
+  };
 
   bool closed() const { return state_ == State::closed; }
 
@@ -107,7 +126,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (shared_.draining) return close();
     state_ = State::idle;
     arm(shared_.options.idle);
-    socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Failed failed) {
+    stream_.wait_for_input([self = shared_from_this()](Failed failed) {
       if (self->closed()) return;
       if (failed) return self->close();
       self->read_header();
@@ -117,7 +136,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_header() {
     state_ = State::header;
     arm(shared_.options.header_time);
-    http::async_read_header(socket_, buffer_, *parser_,
+    http::async_read_header(stream_, buffer_, *parser_,
                             [self = shared_from_this()](Failed failed, std::size_t) {
                               if (self->closed()) return;
                               if (failed) return self->refuse(failed);
@@ -148,7 +167,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write_continue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     arm(shared_.options.silence);
-    asio::async_write(socket_, asio::buffer(kContinue),
+    asio::async_write(stream_, asio::buffer(kContinue),
                       [self = shared_from_this()](Failed failed, std::size_t) {
                         if (self->closed()) return;
                         if (failed) return self->close();
@@ -160,7 +179,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (parser_->is_done()) return dispatch();
     const auto left = std::chrono::ceil<Duration>(body_deadline_ - SteadyClock::now());
     arm(std::clamp(left, Duration{0}, shared_.options.silence));
-    http::async_read_some(socket_, buffer_, *parser_,
+    http::async_read_some(stream_, buffer_, *parser_,
                           [self = shared_from_this()](Failed failed, std::size_t) {
                             if (self->closed()) return;
                             if (failed) return self->refuse(failed);
@@ -262,11 +281,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // A client that goes away must not keep its place among the long polls.
   void watch_for_end() {
-    socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Failed failed) {
-      if (failed || !self->in_parking_) return;
-      char byte = 0;
-      const ssize_t got = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) self->leave_and_close();
+    stream_.wait_for_input([self = shared_from_this()](Failed) {
+      if (self->in_parking_ && self->stream_.ended()) self->leave_and_close();
     });
   }
 
@@ -301,7 +317,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void write_some() {
     arm(shared_.options.silence);
-    http::async_write_some(socket_, *serializer_,
+    http::async_write_some(stream_, *serializer_,
                            [self = shared_from_this()](Failed failed, std::size_t) {
                              if (self->closed()) return;
                              if (failed) return self->close();
@@ -316,26 +332,26 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (keep_alive_) return await_request();
     // Closing with unread bytes would make the kernel drop the response.
     state_ = State::lingering;
-    Failed ignored;
-    socket_.shutdown(Socket::shutdown_send, ignored);
     arm(kLinger);
-    linger();
+    stream_.end_sending([self = shared_from_this()] {
+      if (!self->closed()) self->linger();
+    });
   }
 
   void linger() {
-    socket_.async_read_some(asio::buffer(scratch_),
-                            [self = shared_from_this()](Failed failed, std::size_t) {
-                              if (self->closed()) return;
-                              if (failed) return self->close();
-                              self->linger();
-                            });
+    stream_.socket().async_read_some(asio::buffer(scratch_),
+                                     [self = shared_from_this()](Failed failed, std::size_t) {
+                                       if (self->closed()) return;
+                                       if (failed) return self->close();
+                                       self->linger();
+                                     });
   }
 
   Shared& shared_;
-  Socket socket_;
+  Stream stream_;
   asio::steady_timer guard_;
   asio::steady_timer look_timer_;
-  State state_ = State::idle;
+  State state_ = State::greeting;
   beast::flat_buffer buffer_{};
   std::optional<http::request_parser<http::string_body>> parser_{};
   Request request_{};
