@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "server/access.h"
+
 namespace once::server {
 namespace {
 
@@ -11,7 +13,9 @@ constexpr std::chrono::seconds kLookForIdle{10};
 }  // namespace
 
 // The store is asked without the mutex, so that one slow call does not stop the others.
-Result<std::shared_ptr<Consumer>> Consumers::of(const std::string& queue) {
+Result<std::shared_ptr<Consumer>> Consumers::of(const AccessToken* caller,
+                                                const std::string& queue) {
+  if (auto may = may_use_queue(caller, queue); !may) return may.error();
   const auto now = std::chrono::steady_clock::now();
   {
     const std::lock_guard lock(mutex_);

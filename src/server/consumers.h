@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "once/zone.h"
+#include "tooling/tokens.h"
 
 namespace once::server {
 
@@ -20,8 +21,9 @@ class Consumers {
   explicit Consumers(Zone& zone)
       : zone_(zone), thread_([this](const std::stop_token& stop) { drop_idle(stop); }) {}
 
-  // Shared with the calls that use it.
-  Result<std::shared_ptr<Consumer>> of(const std::string& queue);
+  // Shared with the calls that use it. Returns an error if the caller's token does not permit the
+  // queue. So no handler can work on a queue without this check.
+  Result<std::shared_ptr<Consumer>> of(const AccessToken* caller, const std::string& queue);
   // The queue was removed. A queue of the same name needs a new consumer.
   void forget(const std::string& queue);
 
