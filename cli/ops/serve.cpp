@@ -72,6 +72,7 @@ Result<server::ServerOptions> server_options_from(const ServeOptions& options) {
   }
   if (options.certificate) {
     out.tls = server::TlsFiles{.certificate = *options.certificate, .key = *options.key};
+    if (auto good = server::check_files(*out.tls); !good) return good.error();
   }
   if (out.tcp && !server::is_loopback(out.tcp->host) && !out.tls && !options.behind_proxy) {
     return listen_error(*options.listen,

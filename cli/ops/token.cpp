@@ -65,6 +65,7 @@ Result<AccessToken> token_of(const TokenOptions& options) {
     }
     token.roles.push_back(*role);
   }
+  if (auto ok = check_token(token); !ok) return ok.error();
   return token;
 }
 

@@ -70,14 +70,6 @@ Result<void> check_roles(const AccessToken& token) {
   return {};
 }
 
-Result<void> check(const AccessToken& token) {
-  if (auto ok = core::check_name(token.name, "token"); !ok) return refused(ok.error().message);
-  if (auto ok = check_filters(token); !ok) return ok;
-  if (auto ok = check_roles(token); !ok) return ok;
-  if (token.expired(token.created)) return refused("the token would expire in the past");
-  return {};
-}
-
 // --- Stored form
 
 std::string array_text(const std::vector<std::string>& texts) {
@@ -197,10 +189,18 @@ bool AccessToken::covers_queue(std::string_view queue) const {
   });
 }
 
+Result<void> check_token(const AccessToken& token) {
+  if (auto ok = core::check_name(token.name, "token"); !ok) return refused(ok.error().message);
+  if (auto ok = check_filters(token); !ok) return ok;
+  if (auto ok = check_roles(token); !ok) return ok;
+  if (token.expired(token.created)) return refused("the token would expire in the past");
+  return {};
+}
+
 std::string token_hash(std::string_view secret) { return core::hex(encoding::sha256(secret)); }
 
 Result<std::string> add_token(const Zone& zone, AccessToken token) {
-  if (auto ok = check(token); !ok) return ok.error();
+  if (auto ok = check_token(token); !ok) return ok.error();
   std::sort(token.roles.begin(), token.roles.end());
   token.roles.erase(std::unique(token.roles.begin(), token.roles.end()), token.roles.end());
   auto secret = new_secret();

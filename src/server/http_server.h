@@ -23,6 +23,10 @@ struct TlsFiles {
   std::string key{};  // without a password
 };
 
+// Reads the files. Returns an error that names the file if one cannot be read, if the key does not
+// fit the certificate, or if the certificate is not valid now.
+Result<void> check_files(const TlsFiles& files);
+
 struct ServerOptions {
   std::optional<TcpAddress> tcp{};
   std::optional<TlsFiles> tls{};  // for the TCP address; a Unix socket never has TLS

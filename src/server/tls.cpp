@@ -58,6 +58,11 @@ Result<std::unique_ptr<ssl::context>> tls_context(const TlsFiles& files) {
   return context;
 }
 
+Result<void> check_files(const TlsFiles& files) {
+  auto context = tls_context(files);
+  return context ? Result<void>() : context.error();
+}
+
 bool sent_plain_http(const boost::system::error_code& failed) {
   return failed.category() == boost::asio::error::get_ssl_category() &&
          ERR_GET_REASON(static_cast<unsigned long>(failed.value())) == SSL_R_HTTP_REQUEST;

@@ -9,8 +9,7 @@
 
 namespace once::server {
 
-// Reads the files. Returns an error that names the file if one cannot be read, if the key does not
-// fit the certificate, or if the certificate is not valid now.
+// The errors are those of check_files().
 Result<std::unique_ptr<boost::asio::ssl::context>> tls_context(const TlsFiles& files);
 
 // Whether a handshake failed because the client sent a request of plain HTTP.

@@ -46,6 +46,8 @@ struct AccessTokens {
   bool empty() const { return tokens.empty() && unreadable.empty(); }
 };
 
+// Whether add_token() accepts the parts of the token. Needs no zone.
+Result<void> check_token(const AccessToken& token);
 // Adds a token and returns its secret, which cannot be read later. The caller gives everything but
 // `hash`. Returns invalid_input if a part of the token is wrong, and wrong_state if the zone has a
 // token of this name. Nothing was added then.
