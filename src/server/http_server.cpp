@@ -45,10 +45,11 @@ class Connection;
 // Sends what fits into the socket's buffer, and that nothing follows.
 template <class Given>
 void send_last(Given& socket, const Response& response) {
-  const std::string text = fmt::format(
-      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nRetry-After: "
-      "1\r\nConnection: close\r\n\r\n{}",
-      response.status, phrase(response.status), response.type, response.body.size(), response.body);
+  std::string text =
+      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
+                  phrase(response.status), response.type, response.body.size());
+  for (const Header& each : response.headers) text += each.name + ": " + each.value + "\r\n";
+  text += "Connection: close\r\n\r\n" + response.body;
   Failed ignored;
   socket.non_blocking(true, ignored);
   socket.write_some(asio::buffer(text), ignored);

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
@@ -107,7 +108,8 @@ class Tls(PublicTest):
             with self.subTest(version=version):
                 context = trusting(self.certificate)
                 context.set_ciphers("ALL:@SECLEVEL=0")
-                context.minimum_version = context.maximum_version = version
+                with warnings.catch_warnings(action="ignore"):  # of TLS 1.1, which is what is tested
+                    context.minimum_version = context.maximum_version = version
                 if works:
                     self.assertEqual(version.name.replace("_", "."), self.raw(context).version().replace("_", "."))
                 else:
@@ -165,7 +167,7 @@ class Tls(PublicTest):
                 connection.setblocking(False)
                 try:
                     connection.unwrap()  # sends the record, and does not wait for the server's
-                except ssl.SSLWantReadError:
+                except ssl.SSLError:  # there is no answer yet, or the server has closed
                     pass
             connection.close()
         self.until(lambda: poll() == 202, "the places are free")

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -318,6 +319,28 @@ class Going(TokensTest):
         self.serve()
         secret = self.token("t", "work", expires="3s")
         self.ends([self.poll("/v1/queues/q/claims", secret, {"worker": "w", "wait": "4m"})], lambda: None)
+
+
+class Page(TokensTest):
+    def test_the_examples_of_the_page(self):
+        """The section "Who may" of docs/http.md."""
+        section = (ROOT / "docs/http.md").read_text().split("\n## Who may\n")[1].split("\n## ")[0]
+        tokens, servers = re.findall(r"^```bash\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+        self.serve()
+        last = tokens.splitlines()[-1]
+        self.assertTrue(last.startswith("curl"))
+        environment = {**self.environment, "ONCE_URL": f"http://127.0.0.1:{self.port}",
+                       "PATH": f"{Path(self.binary).parent}:{self.environment['PATH']}"}  # fmt: skip
+        # A token counts within a second, so curl asks again until then.
+        text = tokens.replace(last, f"until {last} -sSf; do sleep 0.05; done")
+        done = subprocess.run(["bash", "-eu", "-c", text], cwd=self.folder, env=environment, capture_output=True,
+                              text=True, timeout=60)  # fmt: skip
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn('"queues":', done.stdout.splitlines()[-1])
+        self.assertEqual(["ada", "mailer"], self.ok("token", "list", "-q").out.split())
+        options = set(re.findall(r"--[a-z-]+", servers))
+        self.assertEqual({"--listen", "--tls-cert", "--tls-key", "--behind-proxy"}, options)
+        self.assertLess(options, set(re.findall(r"--[a-z-]+", self.ok("serve", "--help").out)))
 
 
 class Who(TokensTest):

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/access.h"
 #include "shapes/values.h"
 #include "support/eventually.h"
 
@@ -128,6 +129,29 @@ TEST_F(Tokens, AreReadAgain) {
   EXPECT_TRUE(known.find(hash));
   EXPECT_TRUE(remove_token(zone_, "shop"));
   EXPECT_TRUE(testing::eventually([&] { return known.find(hash).value_or(nullptr) == nullptr; }));
+}
+
+// A newer version may limit a token by a member that this version does not know.
+TEST_F(Tokens, OfAnotherVersionAreRefusedAndStillCount) {
+  const std::string hash = token_hash("once_secret");
+  const std::string known =
+      R"({"created":1,"hash":")" + hash + R"(","queues":[],"roles":["read"],"topics":[])";
+  auto& values = detail::Access::state(zone_)->store->key_values();
+  int number = 0;
+  for (const std::string& bytes :
+       {known + R"(,"networks":["10.0.0.0/8"]})", known + R"(,"expires":"soon"})", std::string("{"),
+        std::string("[]"), R"({"created":1,"hash":")" + hash + R"(","queues":[],"topics":[]})"}) {
+    const store::KeyWrite item{.key = {"token", "t" + std::to_string(++number)}, .bytes = bytes};
+    ASSERT_TRUE(values.write({&item, 1}).front());
+  }
+  const auto all = list_tokens(zone_).value();
+  EXPECT_TRUE(all.tokens.empty());
+  EXPECT_EQ(all.unreadable.size(), 5U);
+  EXPECT_EQ(cache().find(hash).error().reason, Reason::no_valid_token);
+  EXPECT_TRUE(remove_token(zone_, "t1"));
+  const store::KeyWrite item{.key = {"token", "t1"}, .bytes = known + "}"};
+  ASSERT_TRUE(values.write({&item, 1}).front());
+  EXPECT_EQ(cache().find(hash).value()->name, "t1");
 }
 
 TEST_F(Tokens, HoldOnlyForAWhileIfTheStoreIsAway) {
