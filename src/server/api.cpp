@@ -2,19 +2,12 @@
 
 #include <exception>
 
+#include "server/openapi.h"
 #include "server/origin.h"
 #include "server/problem.h"
 
 namespace once::server {
 namespace {
-
-std::vector<Route> routes_of(Zone& zone) {
-  std::vector<Route> routes;
-  for (auto* part : {publish_routes, task_routes, queue_routes, claim_routes, zone_routes}) {
-    for (Route& route : part(zone)) routes.push_back(std::move(route));
-  }
-  return routes;
-}
 
 Response broken(const std::exception& error) {
   return problem({.code = Code::failed, .message = error.what()});
@@ -44,12 +37,21 @@ Code code_of(int status) {
 
 }  // namespace
 
+std::vector<Route> all_routes(Zone& zone) {
+  std::vector<Route> routes;
+  for (auto* part : {publish_routes, task_routes, queue_routes, claim_routes, zone_routes}) {
+    for (Route& route : part(zone)) routes.push_back(std::move(route));
+  }
+  routes.push_back(openapi_route(routes));
+  return routes;
+}
+
 Response json_response(std::string line, int status) {
   return {.status = status, .body = std::move(line) + '\n'};
 }
 
 Api::Api(Zone& zone, std::vector<std::string> hosts)
-    : hosts_(std::move(hosts)), router_(routes_of(zone)) {}
+    : hosts_(std::move(hosts)), router_(all_routes(zone)) {}
 
 std::optional<Response> Api::answer_at_once(const Request& head) {
   if (const auto why = foreign(head, hosts_)) return refuse(403, *why);

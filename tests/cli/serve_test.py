@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from nats_node import MISSING, PROGRAM, NatsNode  # noqa: E402
 from once_command import NATS, OnceTest  # noqa: E402
+from openapi import check_reply  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 JSON = "application/json"
@@ -74,7 +75,10 @@ class ServeTest(OnceTest):
             names["Content-Type"] = type
         connection = connection or self.connect()
         connection.request(method, path, body, names)
-        return Reply(connection.getresponse())
+        reply = Reply(connection.getresponse())
+        if self.port and type in (None, JSON, NDJSON):
+            check_reply(self, method, path, body if type == JSON else None, reply.status, reply.headers["Content-Type"], reply.text)
+        return reply
 
     def get(self, path, status=200):
         reply = self.ask("GET", path)
