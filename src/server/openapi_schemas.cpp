@@ -55,7 +55,7 @@ constexpr NamedSchema kSchemas[] = {
     {"Log", "{entries: LogEntry[], after: integer | null}"},
     {"TaskResult", "{id: string, queue: string, state: State, ...ResultOf, reason?: string}"},
     {"TaskResults", "{id: string, settled: boolean, results: TaskResult[]}"},
-    {"Decision", "{who: string, why?: string, queue?: string}"},
+    {"Decision", "{...Person, queue?: string}"},
     {"Decided", "{id: string, queue: string, outcome: string, dry_run?: true}"},
 
     // Queues
@@ -85,6 +85,61 @@ constexpr NamedSchema kSchemas[] = {
      "integer, duplicate: integer, workers: integer, oldest_waiting_s: integer | null, "
      "oldest_in_doubt_s: integer | null, paused: boolean}"},
     {"Status", "{queues: QueueStatus[], unrouted: integer}"},
+    {"Retention", "{bodies: string, records: string, ids: string}"},
+    {"AuditLine",
+     "{period: string, queue: string | null, published: integer, scheduled: integer, waiting: "
+     "integer, running: integer, retrying: integer, in_doubt: integer, completed: integer, dead: "
+     "integer, cancelled: integer, duplicate: integer, duplicates_at_append: integer, "
+     "duplicates_by_ledger: integer, attempts: integer, reruns: integer, rerun_reasons: {*: "
+     "integer}, completed_twice: integer, net_duplication_rate: number, cost_prevented: number | "
+     "null}"},
+    {"Discrepancy",
+     "{kind: 'missing' | 'overlooked' | 'stray' | 'inconsistent' | 'damaged', queue: string | "
+     "null, "
+     "sequence: integer | null, task: string | null, what: string, harm: string | null}"},
+    {"Audit", "{lines: AuditLine[], discrepancies: Discrepancy[], unlisted?: integer}"},
+    {"Finding",
+     "{finding: string, severity: 'hazard' | 'warning' | 'unknown' | 'note', about: string, what: "
+     "string, harm: string, fix: string}"},
+    {"Diagnosis", "{findings: Finding[], checked: string[], window: string}"},
+
+    // Workflows
+    {"Flow",
+     "{workflow: string, version: integer, steps: integer, idempotency_key: string | null, "
+     "key_format: string | null}"},
+    {"FlowList", "{flows: Flow[]}"},
+    {"FlowAdded", "{workflow: string, version: integer, added: boolean, steps: integer}"},
+    {"RunStarted", "{run: string, duplicate: boolean, version: integer}"},
+    {"RunState", "'running' | 'waiting' | 'completed' | 'failed' | 'cancelled' | 'unreadable'"},
+    {"RunHead",
+     "{run: string, workflow: string, version: integer, state: RunState, steps_done: integer, "
+     "started_at: time, ended_at: time | null, waits_for: string | null, error: string | null, "
+     "key: "
+     "string | null}"},
+    {"ListedRun", "{...RunHead, steps: integer}"},
+    {"RunList", "{runs: ListedRun[], after: string | null}"},
+    {"Run",
+     "{...RunHead, round: integer, closed: boolean, sequence: integer, input?: any, output?: any, "
+     "text?: true, raw?: string, steps: RunStep[]}"},
+    {"RunStep",
+     "{step: string, kind: string, state: string, attempts: integer, task: string | null, queue: "
+     "string | null, output?: any, text?: true, raw?: string, error: string | null, why: string | "
+     "null, sequence: integer | null, at: time | null, until: time | null}"},
+    {"RunEvent",
+     "{sequence: integer, at: time, event: string, id: string, step: string | null, signal: string "
+     "| null, n: integer, outcome: string | null, value?: any, text?: true, raw?: string, error: "
+     "string | null, by: string | null, why: string | null}"},
+    {"RunEvents", "{events: RunEvent[]}"},
+    {"FirstSignal", "{id: string, sequence: integer, at: time, by: string | null}"},
+    {"SignalSent",
+     "{run: string, signal: string, id: string, result: 'counts' | 'another_counts', duplicate: "
+     "boolean, sequence: integer | null, counts: string, first: FirstSignal}"},
+    {"Person", "{who: string, why?: string}"},
+    {"StepDecided",
+     "{run: string, step: string, outcome: 'approved' | 'rejected', duplicate: boolean, by: string "
+     "| null, at: time, sequence: integer}"},
+    {"RunCancelled", "{run: string, outcome: 'cancelled' | 'closed' | 'asked'}"},
+    {"RunRetried", "{run: string, round: integer, steps: string[]}"},
 
     // Claims
     {"Poll", "{worker: string, max?: integer, wait?: string, can_probe?: boolean}"},

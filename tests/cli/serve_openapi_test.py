@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from serve_test import NDJSON, ROOT, ServeTest  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+from flow_command import REVIEW  # noqa: E402
 from once_command import NATS  # noqa: E402
 from openapi import Document  # noqa: E402
 
@@ -57,6 +58,7 @@ class Tour(ServeTest):
         self.queues()
         self.tasks()
         self.claims()
+        self.workflows()
         self.zone()
         everything = {route[3]["operationId"] for route in self.document.routes}
         self.assertEqual(set(), everything - self.seen)
@@ -112,9 +114,32 @@ class Tour(ServeTest):
         for n in range(8):
             self.get(f"/v1/tasks/w{n}")
 
+    def workflows(self):
+        self.assertEqual(201, self.ask("PUT", "/v1/flows/review", REVIEW).status)
+        self.get("/v1/flows")
+        self.get("/v1/flows/review?version=1")
+        person = {"who": "ada", "why": "a test"}
+        run = self.post("/v1/flows/review:start", {"paper": 1}, 201)["run"]
+        self.post("/v1/flows/review:start?unique=true&version=1", {"paper": 1}, 201)
+        runner = self.start("flow", "work", "-q")
+        self.until(lambda: len(self.get("/v1/runs?state=waiting")["runs"]) == 2, "both runs wait")
+        self.post(f"/v1/runs/{run}/signals/paid", {"id": "p", "body": 1}, 201)
+        self.post(f"/v1/runs/{run}/steps/read:approve", person)
+        other = self.get("/v1/runs?state=waiting&workflow=review&since=1h&limit=1")["runs"][0]["run"]
+        self.post(f"/v1/runs/{other}/steps/read:reject", person)
+        self.until(lambda: self.get(f"/v1/runs/{other}")["state"] == "failed", "the other run has failed")
+        self.post(f"/v1/runs/{other}:retry", person)
+        self.post(f"/v1/runs/{other}:cancel", person)
+        self.until(lambda: self.get(f"/v1/runs/{run}")["state"] == "completed", "the run is completed")
+        runner.terminate()
+        runner.wait(timeout=30)
+        self.get(f"/v1/runs/{run}?at=1000000")
+        self.get(f"/v1/runs/{run}/events")
+
     def zone(self):
-        for path in ["/v1/status", "/healthz", "/readyz"]:
+        for path in ["/v1/status", "/v1/audit?by=hour&cost_per_run=1", "/v1/doctor", "/v1/retention", "/healthz", "/readyz"]:
             self.get(path)
+        self.assertEqual(200, self.ask("PUT", "/v1/retention", {"ids": "60d"}).status)
         self.ask("GET", "/metrics")
 
 

@@ -73,9 +73,11 @@ class ServeTest(OnceTest):
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         if type:
             names["Content-Type"] = type
-        connection = connection or self.connect()
-        connection.request(method, path, body, names)
-        reply = Reply(connection.getresponse())
+        used = connection or self.connect()
+        used.request(method, path, body, names)
+        reply = Reply(used.getresponse())
+        if not connection:
+            used.close()
         if self.port and type in (None, JSON, NDJSON):
             check_reply(self, method, path, body if type == JSON else None, reply.status, reply.headers["Content-Type"], reply.text)
         return reply
