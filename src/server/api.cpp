@@ -40,7 +40,7 @@ Code code_of(int status) {
 std::vector<Route> all_routes(Zone& zone) {
   std::vector<Route> routes;
   for (auto* part : {publish_routes, task_routes, queue_routes, claim_routes, zone_routes,
-                     care_routes, flow_routes}) {
+                     care_routes, flow_routes, ledger_routes, act_routes}) {
     for (Route& route : part(zone)) routes.push_back(std::move(route));
   }
   routes.push_back(openapi_route(routes));

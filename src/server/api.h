@@ -34,6 +34,8 @@ std::vector<Route> zone_routes(Zone& zone);
 std::vector<Route> claim_routes(Zone& zone);
 std::vector<Route> care_routes(Zone& zone);
 std::vector<Route> flow_routes(Zone& zone);
+std::vector<Route> ledger_routes(Zone& zone);
+std::vector<Route> act_routes(Zone& zone);
 // All of them, and /openapi.json, which describes them.
 std::vector<Route> all_routes(Zone& zone);
 

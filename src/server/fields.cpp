@@ -113,6 +113,15 @@ Result<std::optional<Duration>> Fields::duration(const std::string& name) const 
   return duration;
 }
 
+Result<std::optional<std::uint64_t>> Fields::number(const std::string& name) const {
+  const auto found = json_->find(name);
+  if (found == json_->end()) return std::optional<std::uint64_t>{};
+  if (!found->is_number_unsigned())
+    return invalid_input(
+        fmt::format("\"{}\" takes a whole number, not {}", name, cli::kind_of(*found)));
+  return std::optional(found->get<std::uint64_t>());
+}
+
 Result<bool> Fields::flag(const std::string& name) const {
   const auto found = json_->find(name);
   if (found == json_->end()) return false;

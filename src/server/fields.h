@@ -39,6 +39,7 @@ class Fields {
   bool has(const std::string& name) const;
   Result<std::optional<std::string>> text(const std::string& name) const;
   Result<std::optional<Duration>> duration(const std::string& name) const;
+  Result<std::optional<std::uint64_t>> number(const std::string& name) const;
   // False if the client did not send the field.
   Result<bool> flag(const std::string& name) const;
   // The null body if the client did not send the field.

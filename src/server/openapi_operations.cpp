@@ -14,9 +14,11 @@ constexpr DescribedParameter kParameters[] = {
     {"version", "integer", "A version of the workflow; the newest if it is left out"},
     {"run", "string", "The id of a run"},
     {"signal", "string", "The name of a signal, as the step names it"},
-    {"key", "string", "Only the runs with this key"},
+    {"key", "string", "The key of a run, or of a ledger-only queue"},
     {"state", "State | RunState", "Only the tasks or runs in this state"},
+    {"error", "string", "Only the tasks with this text in their error or reason"},
     {"since", "string", "A time, or a duration that means so long ago"},
+    {"older_than", "string", "Only the tasks in their state since then or earlier"},
     {"by", "'hour' | 'day' | 'month'", "The length of a period, day if it is left out"},
     {"deep", "boolean", "Read every body and every index, too"},
     {"cost_per_run", "string", "An amount such as 3.50, which prices the duplicates prevented"},
@@ -30,7 +32,7 @@ constexpr DescribedParameter kParameters[] = {
     {"expires", "string", "A duration or a time after which the task must not start"},
     {"force", "boolean", "Remove the queue with its tasks"},
     {"quick", "boolean", "Leave out the metrics that need every task"},
-    {"Idempotency-Key", "string", "The id of the task"},
+    {"Idempotency-Key", "string", "The id of the task, or a text that makes an act safe to repeat"},
 };
 
 const std::string_view kNdjson = "application/x-ndjson";
@@ -71,31 +73,89 @@ std::vector<Operation> for_readers() {
 }
 
 std::vector<Operation> for_people() {
+  const std::vector<std::string_view> key{"Idempotency-Key"};
+  const std::string_view json = "application/json";
   return {
       {"POST",
        "/v1/tasks/{id}:cancel",
        "cancelTask",
        "Cancel a task that is not settled",
        {{200, "Decided"}},
-       "Decision"},
+       "Decision",
+       json,
+       false,
+       key},
       {"POST",
        "/v1/tasks/{id}:retry",
        "retryTask",
        "Run a dead or in-doubt task again",
        {{200, "Decided"}},
-       "Decision"},
+       "Decision",
+       json,
+       false,
+       key},
       {"POST",
        "/v1/tasks/{id}:complete",
        "completeTask",
        "Resolve an in-doubt task, or its step, as \"it happened\"",
        {{200, "Decided"}},
-       "{...Decision, result?: any, step?: string}"},
+       "{...Decision, result?: any, step?: string}",
+       json,
+       false,
+       key},
       {"POST",
        "/v1/tasks/{id}:drop",
        "dropTask",
        "Give up a dead or in-doubt task",
        {{200, "Decided"}},
-       "Decision"},
+       "Decision",
+       json,
+       false,
+       key},
+      {"POST",
+       "/v1/tasks:act",
+       "actOnTasks",
+       "Do the same to all tasks that a filter finds",
+       {{200, "Acted"}},
+       "ActsByFilter",
+       json,
+       false,
+       key},
+  };
+}
+
+std::vector<Operation> for_loops() {
+  return {
+      {"POST",
+       "/v1/queues/{queue}/keys/{key}:claim",
+       "claimKey",
+       "Claim a key of a ledger-only queue",
+       {{200, "KeyClaimed"}},
+       "KeyClaim"},
+      {"POST",
+       "/v1/queues/{queue}/keys/{key}:renew",
+       "renewKey",
+       "Prolong the lease of a key",
+       {{200, "KeySettled"}},
+       "{token: integer, lease?: string}"},
+      {"POST",
+       "/v1/queues/{queue}/keys/{key}:complete",
+       "completeKey",
+       "The work of a key is done",
+       {{200, "KeySettled"}},
+       "{token: integer, result?: any}"},
+      {"POST",
+       "/v1/queues/{queue}/keys/{key}:fail",
+       "failKey",
+       "The work of a key failed and may be tried again",
+       {{200, "KeySettled"}},
+       "{token: integer, why?: string, retry_in?: string}"},
+      {"POST",
+       "/v1/queues/{queue}/keys/{key}:dead",
+       "deadKey",
+       "The work of a key can never be done",
+       {{200, "KeySettled"}},
+       "{token: integer, why?: string}"},
   };
 }
 
@@ -317,7 +377,7 @@ std::span<const DescribedParameter> described_parameters() { return kParameters;
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = [] {
     std::vector<Operation> rows;
-    for (auto* part : {for_publishers, for_readers, for_people, for_queues, for_workers,
+    for (auto* part : {for_publishers, for_readers, for_people, for_loops, for_queues, for_workers,
                        for_workflows, for_operators})
       for (Operation& each : part()) rows.push_back(std::move(each));
     return rows;

@@ -33,7 +33,8 @@ constexpr NamedSchema kSchemas[] = {
      "headers: {*: string} | null, run?: string, step?: string, duplicates: integer, queues: "
      "TaskInQueue[]}"},
     {"TaskInQueue",
-     "{queue: string, key: string, state: State, reason: string | null, attempts: Attempt[], "
+     "{queue: string, key: string, state: State, reason: string | null, claims: integer, attempts: "
+     "Attempt[], "
      "steps: Step[], story: Action[], ...ResultOf, result_cut?: true, next: string}"},
     {"Attempt",
      "{attempt: integer, worker: string, token: integer, started_at: time, ended_at: time | null, "
@@ -55,8 +56,22 @@ constexpr NamedSchema kSchemas[] = {
     {"Log", "{entries: LogEntry[], after: integer | null}"},
     {"TaskResult", "{id: string, queue: string, state: State, ...ResultOf, reason?: string}"},
     {"TaskResults", "{id: string, settled: boolean, results: TaskResult[]}"},
-    {"Decision", "{...Person, queue?: string}"},
+    {"Decision", "{...Person, queue?: string, claims?: integer}"},
     {"Decided", "{id: string, queue: string, outcome: string, dry_run?: true}"},
+    {"ActsByFilter",
+     "{...Person, act: 'cancel' | 'retry' | 'complete' | 'drop', queue?: string, topic?: string, "
+     "state?: State, error?: string, since?: string, older_than?: string, all?: boolean, result?: "
+     "any, dry_run?: boolean, limit?: integer, after?: string}"},
+    {"ActError", "{id: string, queue: string, error: string, message: string, ...ErrorFacts}"},
+    {"Acted", "{tasks: (Decided | ActError)[], after: string | null}"},
+
+    // Ledger-only queues
+    {"KeyClaim", "{nonce: string, worker?: string, lease?: string}"},
+    {"KeyClaimed",
+     "{outcome: 'claimed' | 'completed' | 'held' | 'not_due' | 'dead' | 'in_doubt' | 'cancelled', "
+     "queue: string, key: string, token?: integer, attempt?: integer, in_doubt?: boolean, lease?: "
+     "string, ...ResultOf, until?: time, reason?: string | null}"},
+    {"KeySettled", "{outcome: string, queue: string, key: string, state: State}"},
 
     // Queues
     {"ChangeableQueueFields",

@@ -144,11 +144,6 @@ class Saying(FlowsTest):
 
     def test_approve_and_signal(self):
         self.until_step("read", "waiting")
-        verdict = self.say(self.path + "/steps/read:approve")
-        self.assertEqual((self.run_id, "read", "approved", False, "ada"),
-                         tuple(verdict[name] for name in ["run", "step", "outcome", "duplicate", "by"]))  # fmt: skip
-        self.assertTrue(self.say(self.path + "/steps/read:approve")["duplicate"])
-        self.problem(422, "conflicting_duplicate", self.ask("POST", self.path + "/steps/read:reject", BY))
         paid = {"id": "transfer-1", "body": {"amount": 5}, "who": "bank"}
         sent = self.say(self.path + "/signals/paid", paid, 201)
         self.assertEqual(("counts", False, "transfer-1", "bank"),
@@ -157,6 +152,11 @@ class Saying(FlowsTest):
         self.problem(422, "conflicting_duplicate", self.ask("POST", self.path + "/signals/paid", {**paid, "body": 1}))
         other = self.ask("POST", self.path + "/signals/paid", {**paid, "id": "transfer-2"})
         self.assertIn("transfer-1", self.problem(409, "wrong_state", other)["detail"])
+        verdict = self.say(self.path + "/steps/read:approve")
+        self.assertEqual((self.run_id, "read", "approved", False, "ada"),
+                         tuple(verdict[name] for name in ["run", "step", "outcome", "duplicate", "by"]))  # fmt: skip
+        self.assertTrue(self.say(self.path + "/steps/read:approve")["duplicate"])
+        self.problem(422, "conflicting_duplicate", self.ask("POST", self.path + "/steps/read:reject", BY))
         self.until_state("completed")
 
     def test_reject_and_retry(self):

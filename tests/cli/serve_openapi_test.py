@@ -57,6 +57,7 @@ class Tour(ServeTest):
         self.document = Document(self.get("/openapi.json"))
         self.queues()
         self.tasks()
+        self.keys()
         self.claims()
         self.workflows()
         self.zone()
@@ -86,12 +87,23 @@ class Tour(ServeTest):
         self.post("/v1/tasks/b:retry", {"who": "ada"})
         self.post("/v1/tasks/c:complete", {"who": "ada", "result": [1]})
         self.post("/v1/tasks/d:drop", {"who": "ada"})
+        self.post("/v1/tasks:act", {"who": "ada", "act": "retry", "queue": "q", "dry_run": True})
         for id in "abcdefg":
             self.get(f"/v1/tasks/{id}")
         self.get("/v1/tasks?limit=2")
         self.get("/v1/log?topic=t&limit=2")
         self.get("/v1/tasks/c/result")
         self.get("/v1/tasks/b/result", 202)
+
+    def keys(self):
+        self.ask("PUT", "/v1/queues/ledger", {"ledger": True})
+        for n, (act, fields) in enumerate([("complete", {"result": 1}), ("fail", {"why": "no", "retry_in": "1h"}), ("dead", {})]):
+            key = f"/v1/queues/ledger/keys/k{n}"
+            token = self.post(key + ":claim", {"nonce": "n", "worker": "w", "lease": "20s"})["token"]
+            self.post(key + ":claim", {"nonce": "other"})
+            self.post(key + ":renew", {"token": token, "lease": "30s"})
+            self.post(f"{key}:{act}", {"token": token, **fields})
+            self.post(key + ":claim", {"nonce": "third"})
 
     def claims(self):
         self.ask("PUT", "/v1/queues/w", {"topic": "w"})
