@@ -89,7 +89,7 @@ class Intake {
   core::Claim command(const store::Entry& entry, const core::Order* order,
                       const IntakeRequest& request) const;
   Result<std::string> key_of(const store::Entry& entry) const;
-  std::unique_ptr<RunningTask> running_task(store::Delivery delivery, store::Address at) const;
+  std::unique_ptr<RunningTask> running_task(store::Delivery&& delivery, store::Address at) const;
   // Answers deliveries that the store left unclaimed: claims them, sets them aside or settles them.
   Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, RunningTasks& tasks);
   // What the answers to the deliveries of one round add up to.
