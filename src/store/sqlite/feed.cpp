@@ -521,10 +521,15 @@ Result<std::vector<Delivery>> SqliteStore::wait_for_deliveries(const Fetch& requ
   while (true) {
     const std::uint64_t heard = request.wait > Duration{0} ? notifier.listen() : 0;
     auto outlook =
-        database_->read([&](ReadTransaction& transaction) { return look(transaction, request); });
+        database_->glance([&](ReadTransaction& transaction) { return look(transaction, request); });
     if (!outlook) return outlook.error();
-    if (request.limit == 0 || request.stop.stop_requested()) return std::vector<Delivery>{};
-    if (outlook->ready || outlook->someone_gone) {
+    const bool ended = request.limit == 0 || request.stop.stop_requested();
+    const bool claims = !ended && (outlook->ready || outlook->someone_gone);
+    // The commit of a claim looks at the files, too.
+    if (auto whole = claims ? Result<void>{} : database_->check_files(); !whole)
+      return whole.error();
+    if (ended) return std::vector<Delivery>{};
+    if (claims) {
       auto handed = database_->write([&](WriteTransaction& transaction) {
         return HandOver(transaction, request).run(outlook->someone_gone);
       });
