@@ -200,8 +200,9 @@ class Calls(NodeTest):
 
         proxy = self.proxy(Portal)
         said = self.says("""
-            for (const call of [once.publish("t", 1), once.publishMany([{ topic: "t" }]), once.status()]) {
-              const { code, message } = await failure(call);
+            const calls = [() => once.publish("t", 1), () => once.publishMany([{ topic: "t" }]), () => once.status()];
+            for (const call of calls) {
+              const { code, message } = await failure(call());
               say([code, message.includes("Log in!")]);
             }
         """, url=f"http://127.0.0.1:{proxy.port}")
