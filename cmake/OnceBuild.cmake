@@ -98,10 +98,11 @@ function(once_command_part name)
   find_package(fmt REQUIRED)
   find_package(nlohmann_json REQUIRED)
   find_package(Boost 1.81 REQUIRED)  # headers of Asio and Beast
+  find_package(OpenSSL 3 REQUIRED COMPONENTS SSL)
   add_library(once_${name} OBJECT ${sources})
   target_include_directories(once_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(once_${name} PRIVATE once_flags Boost::headers PUBLIC fmt::fmt
-                                             nlohmann_json::nlohmann_json Threads::Threads)
+                                             nlohmann_json::nlohmann_json OpenSSL::SSL Threads::Threads)
   once_unity(once_${name})
 endfunction()
 

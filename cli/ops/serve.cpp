@@ -1,6 +1,8 @@
 // once serve [--listen HOST:PORT] [--socket PATH]
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 
@@ -19,6 +21,22 @@ namespace {
 
 constexpr std::uint16_t kDefaultPort = 7070;
 constexpr std::string_view kDefaultHost = "127.0.0.1";
+
+constexpr rlim_t kMostFiles = 20'000;
+constexpr rlim_t kOwnFiles = 512;  // for the store
+
+// A long poll takes a connection, so a server needs more files than the usual limit of 1024.
+std::size_t most_connections() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return kOwnFiles;
+  const rlim_t wanted = std::min(files.rlim_max, kMostFiles);
+  if (files.rlim_cur < wanted) {
+    const rlimit more{.rlim_cur = wanted, .rlim_max = files.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &more) == 0) files.rlim_cur = wanted;
+  }
+  const rlim_t usable = std::min(files.rlim_cur, kMostFiles);
+  return usable > 2 * kOwnFiles ? usable - kOwnFiles : usable / 2;
+}
 
 struct ServeOptions {
   std::optional<std::string> listen{}, socket{};
@@ -53,7 +71,7 @@ Result<server::TcpAddress> address_from(const std::string& text) {
 }
 
 Result<server::ServerOptions> server_options_from(const ServeOptions& options) {
-  server::ServerOptions out;
+  server::ServerOptions out{.connections = most_connections()};
   if (options.socket && options.socket->empty()) {
     return Error{.code = Code::invalid_input, .message = "--socket takes a path; it is empty"};
   }

@@ -31,6 +31,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,13 +46,6 @@
 
 namespace once::inline v1 {
 
-struct Offer {
-  std::string claim{};  // names the claim in every other call
-  std::string id{};
-  std::string key{};
-  Duration lease{};  // of the offer; at most ten seconds, counted from the answer
-};
-
 struct StartedTask {
   std::string claim{};
   Task task{};
@@ -64,6 +58,16 @@ struct StartedTask {
   Duration lease{};       // counted from the call; renew() before it ends
   std::string idempotency_key{};
   std::vector<StepView> steps{};
+};
+
+struct Offer {
+  std::string claim{};  // names the claim in every other call
+  std::string id{};
+  std::string key{};
+  Duration lease{};        // of the offer; at most ten seconds, counted from the answer
+  std::string worker{};    // the worker that the offer is for
+  bool can_probe = false;  // of that worker
+  std::optional<StartedTask> started{};  // only if OfferFor::start asked for it
 };
 
 struct RenewResult {
@@ -125,7 +129,14 @@ struct ConsumerOptions {
 struct OfferFor {
   std::string worker{};
   bool can_probe = false;
+  // Starts the claim in the same commit. If the answer is then lost, the attempt is in doubt.
+  bool start = false;
 };
+
+// Chooses the worker for the next task of a call that has offered `offered` tasks before. nullopt: no
+// further task. The store calls it in the middle of a write, perhaps twice for the same task. So it
+// must be quick and must not call the zone.
+using ChooseWorker = std::function<std::optional<OfferFor>(std::size_t offered)>;
 
 // Zone::consumer() returns a Consumer. It keeps its zone open, does the queue's housekeeping and
 // counts as a worker. Any thread may call.
@@ -142,6 +153,12 @@ class Consumer {
   // came, or if a stop was requested. With max_running, it offers no more tasks than slots are free.
   Result<std::vector<Offer>> offer(std::size_t most, Duration wait = {}, std::stop_token stop = {},
                                    const std::optional<OfferFor>& to = {});
+  // The same for several workers in one commit. After a lost answer of the store, a call may also
+  // return offers of an earlier call.
+  Result<std::vector<Offer>> offer(std::size_t most, Duration wait, std::stop_token stop,
+                                   const ChooseWorker& to);
+  // Takes back offers that their workers did not receive. A claim that has started goes on.
+  void withdraw(std::span<const std::string> claims);
 
   // Starts an offer. The same start again returns the same answer. Returns Code::fenced if the
   // offer has ended, and Code::wrong_state if the task was cancelled, held or exhausted instead.

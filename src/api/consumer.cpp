@@ -23,6 +23,11 @@ Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std:
                                            const std::optional<OfferFor>& to) {
   return state_->consumer->offer(most, wait, std::move(stop), to);
 }
+Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop,
+                                           const ChooseWorker& to) {
+  return state_->consumer->offer(most, wait, std::move(stop), to);
+}
+void Consumer::withdraw(std::span<const std::string> claims) { state_->consumer->withdraw(claims); }
 Result<StartedTask> Consumer::start(std::string_view claim) {
   const std::string one(claim);
   return std::move(state_->consumer->start(std::span(&one, 1)).front());

@@ -40,6 +40,8 @@
 //            |                            | repeat  |         |         |           |
 //  others    | as above                   | fenced  | as above                    | as above
 //
+//  A release with `if_offered` is fenced in every other row: it takes back an offer that its caller
+//  never received, and nothing else.
 //  A start checks again what the claim checked: the policy may have changed since the offer, and the
 //  task may have expired. An attempt that began as an offer keeps its nonce. So a repeated verdict
 //  is already_done even if later attempts followed.
@@ -244,6 +246,7 @@ class Rules {
   Decision operator()(const Release& release) const {
     if (offered_to(release.nonce))
       return {.verdict = Verdict::released, .next = before_offer(), .until = now_.store};
+    if (release.if_offered) return just(Verdict::fenced);
     const Ending ending = release.started ? Ending::interrupted : Ending::released;
     if (!held_by(release.nonce)) return not_held(release.nonce, ending);
     Record next = current();

@@ -110,6 +110,7 @@ struct Doubt {  // the attempt ended without a verdict: unknown or timed_out
 struct Release {  // gives the claim back: never started (released), or stopped (interrupted)
   Nonce nonce{};
   bool started = false;
+  bool if_offered = false;  // gives back only an offer: a claim that has started goes on
   std::string error{};
   std::string log{};
 };

@@ -20,18 +20,6 @@ Response broken(const std::exception& error) {
   return problem({.code = Code::failed, .message = error.what()});
 }
 
-// Nothing that a handler throws may end the server.
-Parked guarded(Parked parked) {
-  return {.limit = parked.limit,
-          .look = [look = std::move(parked.look)](bool last) -> std::optional<Response> {
-            try {
-              return look(last);
-            } catch (const std::exception& error) {
-              return broken(error);
-            }
-          }};
-}
-
 Code code_of(int status) {
   switch (status) {
     case 413:
@@ -59,11 +47,10 @@ std::optional<Response> Api::answer_at_once(const Request& head) {
   return {};
 }
 
+// Nothing that a handler throws may end the server.
 Answer Api::answer(const Request& request) {
   try {
-    Answer answer = router_.answer(request);
-    if (auto* parked = std::get_if<Parked>(&answer)) return guarded(std::move(*parked));
-    return answer;
+    return router_.answer(request);
   } catch (const Failure& failure) {
     return problem(failure.error());
   } catch (const std::exception& error) {

@@ -86,17 +86,20 @@ Result<OfferFor> worker_of(const Json& json) {
         "\"worker\" must name the worker, with at most {} bytes; nothing was done", kWorkerName));
   const auto can_probe = switch_field(json, "can_probe");
   if (!can_probe) return can_probe.error();
-  return OfferFor{.worker = std::move(*worker), .can_probe = *can_probe};
+  const auto start = switch_field(json, "start");
+  if (!start) return start.error();
+  return OfferFor{.worker = std::move(*worker), .can_probe = *can_probe, .start = *start};
 }
 
 Result<Poll> poll_of(const Call& call) {
-  auto fields = fields_of(call, {"worker", "max", "wait", "can_probe"});
+  auto fields = fields_of(call, {"worker", "max", "wait", "can_probe", "start"});
   if (!fields) return fields.error();
   Poll poll{.queue = call.path("queue")};
   auto to = worker_of(fields->json());
   if (!to) return to.error();
   poll.to = std::move(*to);
-  const auto most = number_field(fields->json(), "max", 1, 1, kMostClaims);
+  const auto most =
+      number_field(fields->json(), "max", 1, 1, poll.to.start ? kMostStarts : kMostClaims);
   if (!most) return most.error();
   poll.most = *most;
   const auto wait = duration_field(fields->json(), "wait");
@@ -114,22 +117,20 @@ Response offers_response(const std::vector<Offer>& offers) {
   return json_response(JsonLine{}.json("claims", cli::json_array(claims)).str());
 }
 
-Reply offer(const std::shared_ptr<Consumers>& consumers, const Call& call) {
+Reply offer(Consumers& consumers, const Call& call) {
   auto poll = poll_of(call);
   if (!poll) return poll.error();
-  auto consumer = consumers->of(poll->queue);
-  if (!consumer) return consumer.error();
-  return Parked{.limit = poll->wait,
-                .look = [consumers, poll = std::move(*poll),
-                         consumer = std::move(*consumer)](bool last) -> std::optional<Response> {
-                  const auto offers = consumer->offer(poll.most, {}, {}, poll.to);
-                  if (!offers) {
-                    if (offers.error().code == Code::not_found) consumers->forget(poll.queue);
-                    return problem(offers.error());
-                  }
-                  if (offers->empty() && !last) return {};
-                  return offers_response(*offers);
-                }};
+  auto line = consumers.line(poll->queue);
+  if (!line) return line.error();
+  if (poll->wait > Duration{0})
+    return Parked{.limit = poll->wait,
+                  .begin = [line = std::move(*line), poll = std::move(*poll)](AnswerWith answer) {
+                    return line->join(poll.to, poll.most, std::move(answer));
+                  }};
+  const auto offers = (*line)->consumer()->offer(poll->most, {}, {}, poll->to);
+  if (offers) return offers_response(*offers);
+  if (offers.error().code == Code::not_found) consumers.forget(poll->queue);
+  return offers.error();
 }
 
 // --- Claims, many at once
@@ -277,7 +278,7 @@ Result<std::vector<Settlement>> settlements_of(const Json& json) {
 
 // All settlements of a queue are one commit. The offers come from the queue of the first claim.
 Reply settle(Consumers& consumers, const Call& call) {
-  const auto fields = fields_of(call, {"claims", "next", "worker", "can_probe"});
+  const auto fields = fields_of(call, {"claims", "next", "worker", "can_probe", "start"});
   if (!fields) return fields.error();
   const Json& json = fields->json();
   auto settlements = settlements_of(json);
@@ -289,6 +290,8 @@ Reply settle(Consumers& consumers, const Call& call) {
     auto worker = worker_of(json);
     if (!worker) return worker.error();
     to = std::move(*worker);
+    if (to->start && *next > kMostStarts)
+      return invalid_input(fmt::format("\"next\" takes at most {} with \"start\"", kMostStarts));
   }
   std::vector<std::string> claims;
   for (const Settlement& each : *settlements) claims.push_back(each.claim);
@@ -385,12 +388,12 @@ Reply end_step(Consumers& consumers, const Call& call, StepEnd how) {
 
 std::vector<Route> claim_routes(Zone& zone) {
   // Shared by copies of the handlers.
-  auto all = std::make_shared<Consumers>(zone);
+  auto all = std::make_shared<Consumers>(zone, offers_response);
   std::vector<Route> routes{
       {"POST",
        "/v1/queues/{queue}/claims",
        {},
-       [all](const Call& call) { return offer(all, call); }},
+       [all](const Call& call) { return offer(*all, call); }},
       {"POST", "/v1/claims:start", {}, [all](const Call& call) { return start(*all, call); }},
       {"POST", "/v1/claims:renew", {}, [all](const Call& call) { return renew(*all, call); }},
       {"POST", "/v1/claims:settle", {}, [all](const Call& call) { return settle(*all, call); }},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,17 +33,40 @@ struct Response {
   std::string type = "application/json";
   std::string body{};
   std::vector<Header> headers{};
+  // Called on a thread of the pool if the connection ended before the response was sent.
+  std::function<void()> lost{};
 };
 
-// A long poll. The server keeps the connection and calls `look` again and again until `look`
-// returns a response. No thread waits meanwhile. After `limit`, the server passes `last` = true,
-// and `look` must return a response.
+// Answers a parked request, once, from any thread.
+using AnswerWith = std::function<void(Response)>;
+
+// A request that waits for something. Its end means that the client is gone.
+class Wait {
+ public:
+  virtual ~Wait() = default;
+  // The time is up, or the server ends: the request must be answered soon. Must not block. A response
+  // without an end is not asked.
+  virtual void finish() {}
+};
+
+// A long poll. The server keeps the connection, and no thread waits meanwhile. The I/O thread calls
+// `begin`, which must not block. After `limit`, the server calls Wait::finish().
 struct Parked {
   Duration limit{};
-  std::function<std::optional<Response>(bool last)> look{};
+  std::function<std::unique_ptr<Wait>(AnswerWith)> begin{};
 };
 
-using Answer = std::variant<Response, Parked>;
+// Sends a further part of a response, from any thread.
+using SendMore = std::function<void(std::string)>;
+
+// A response without an end, such as server-sent events. The I/O thread calls `begin`, which must
+// not block. A client that does not read loses its connection.
+struct Streamed {
+  std::string type{};
+  std::function<std::unique_ptr<Wait>(SendMore)> begin{};
+};
+
+using Answer = std::variant<Response, Parked, Streamed>;
 
 // What the server asks for each request.
 class Service {

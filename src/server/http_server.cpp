@@ -1,16 +1,15 @@
-// The server on Boost.Asio and Boost.Beast. The only file that includes them.
+// The server on Boost.Asio and Boost.Beast. Besides stream.h, the only file that includes them.
 //
-//   idle -> header -> body -> working (pool) -> writing -> idle
-//                                |  ^
-//                                v  |
-//                              parked
+//   greeting -> idle -> header -> body -> working (pool) -> writing -> idle
+//                                            |               ^
+//                                            v               |
+//                                          parked -----------+
 //
 // Every Connection is used on the I/O thread alone. A job of the pool holds the connection and a
 // work guard, and posts its result back to the I/O thread.
 #include "server/http_server.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,9 +18,10 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <cerrno>
 #include <chrono>
 #include <set>
+
+#include "server/stream.h"
 
 namespace once::server {
 // Not anonymous: HttpServer::Impl has a member of this type.
@@ -31,13 +31,12 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using Failed = boost::system::error_code;
-using Socket = asio::generic::stream_protocol::socket;
+using Socket = Stream::Socket;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr Duration kFirstLook{20};
-constexpr Duration kLongestLook{500};
 constexpr Duration kLinger{2'000};  // for a client to read a response before the connection ends
 constexpr Duration kAcceptAgain{100};
+constexpr std::size_t kMostUnsent = 1 << 20;  // bytes for a client that reads slowly
 
 class Connection;
 
@@ -51,7 +50,7 @@ struct Shared {
   asio::io_context io{1};
   asio::thread_pool pool;
   std::set<std::shared_ptr<Connection>> connections{};
-  std::size_t parked = 0;
+  std::array<char, 4096> scratch{};  // for bytes that nobody needs
   bool draining = false;
   asio::steady_timer drain_limit{io};  // runs after stop() while connections are open
 };
@@ -59,40 +58,61 @@ struct Shared {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Shared& shared, Socket socket)
-      : shared_(shared), socket_(std::move(socket)), guard_(shared.io), look_timer_(shared.io) {}
+      : shared_(shared), stream_(std::move(socket), nullptr), guard_(shared.io) {}
 
-  void start() { await_request(); }
+  void start() {
+    arm(shared_.options.header_time);
+    stream_.handshake([self = shared_from_this()](Failed failed) {
+      if (self->closed()) return;
+      if (failed) return self->close();
+      self->await_request();
+    });
+  }
 
   // The server ends: an idle connection closes, a long poll is answered now.
   void drain() {
-    if (state_ == State::idle) return close();
-    if (state_ == State::parked) look(true);
+    if (state_ == State::greeting || state_ == State::idle || state_ == State::streaming)
+      return close();
+    if (state_ == State::parked) wait_->finish();
   }
 
   void close() {
     if (state_ == State::closed) return;
-    leave_parking();
-    if (state_ == State::parked) drop_poll();
     state_ = State::closed;
+    wait_.reset();
+    report_lost();
     guard_.cancel();
-    look_timer_.cancel();
-    Failed ignored;
-    socket_.shutdown(Socket::shutdown_both, ignored);
-    socket_.close(ignored);
+    stream_.close();
     shared_.connections.erase(shared_from_this());
     if (shared_.connections.empty()) shared_.drain_limit.cancel();
   }
 
  private:
-  enum class State { idle, header, body, working, parked, looking, writing, lingering, closed };
+  enum class State {
+    greeting,
+    idle,
+    header,
+    body,
+    working,
+    parked,
+    streaming,
+    writing,
+    lingering,
+    closed
+  };
 
   bool closed() const { return state_ == State::closed; }
 
   // Closes the connection unless the next step comes in time.
   void arm(Duration limit) {
+    arm(limit, [](Connection& self) { self.close(); });
+  }
+
+  template <class Late>
+  void arm(Duration limit, Late late) {
     guard_.expires_after(limit);
-    guard_.async_wait([self = shared_from_this()](Failed failed) {
-      if (!failed && self->guard_.expiry() <= SteadyClock::now()) self->close();
+    guard_.async_wait([self = shared_from_this(), late](Failed failed) {
+      if (!failed && !self->closed() && self->guard_.expiry() <= SteadyClock::now()) late(*self);
     });
   }
 
@@ -107,7 +127,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (shared_.draining) return close();
     state_ = State::idle;
     arm(shared_.options.idle);
-    socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Failed failed) {
+    stream_.wait_for_input([self = shared_from_this()](Failed failed) {
       if (self->closed()) return;
       if (failed) return self->close();
       self->read_header();
@@ -117,7 +137,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_header() {
     state_ = State::header;
     arm(shared_.options.header_time);
-    http::async_read_header(socket_, buffer_, *parser_,
+    http::async_read_header(stream_, buffer_, *parser_,
                             [self = shared_from_this()](Failed failed, std::size_t) {
                               if (self->closed()) return;
                               if (failed) return self->refuse(failed);
@@ -148,7 +168,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write_continue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     arm(shared_.options.silence);
-    asio::async_write(socket_, asio::buffer(kContinue),
+    asio::async_write(stream_, asio::buffer(kContinue),
                       [self = shared_from_this()](Failed failed, std::size_t) {
                         if (self->closed()) return;
                         if (failed) return self->close();
@@ -160,7 +180,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (parser_->is_done()) return dispatch();
     const auto left = std::chrono::ceil<Duration>(body_deadline_ - SteadyClock::now());
     arm(std::clamp(left, Duration{0}, shared_.options.silence));
-    http::async_read_some(socket_, buffer_, *parser_,
+    http::async_read_some(stream_, buffer_, *parser_,
                           [self = shared_from_this()](Failed failed, std::size_t) {
                             if (self->closed()) return;
                             if (failed) return self->refuse(failed);
@@ -213,76 +233,86 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void finish(Answer answer) {
     if (auto* response = std::get_if<Response>(&answer)) return write(std::move(*response));
-    if (shared_.parked >= shared_.options.parked)
-      return write(shared_.service.refuse(429, "too many requests wait at the same time"));
-    poll_ = std::move(std::get<Parked>(answer));
-    ++shared_.parked;
-    in_parking_ = true;
-    poll_deadline_ = SteadyClock::now() + poll_.limit;
-    next_look_ = kFirstLook;
-    watch_for_end();
-    look(shared_.draining || poll_.limit.count() <= 0);
-  }
-
-  void look(bool last) {
-    state_ = State::looking;
-    look_timer_.cancel();
-    on_pool([last](Connection& self) { return self.poll_.look(last); },
-            [](Connection& self, std::optional<Response> response) {
-              if (self.gone_) return self.close();
-              if (!response) return self.park();
-              self.leave_parking();
-              self.drop_poll();
-              self.write(std::move(*response));
-            });
-  }
-
-  void park() {
-    const auto left = std::chrono::ceil<Duration>(poll_deadline_ - SteadyClock::now());
-    if (shared_.draining || left.count() <= 0) return look(true);
+    if (auto* streamed = std::get_if<Streamed>(&answer)) return stream(std::move(*streamed));
+    Parked& parked = std::get<Parked>(answer);
     state_ = State::parked;
-    look_timer_.expires_after(std::min(left, next_look_));
-    next_look_ = std::min(next_look_ * 2, kLongestLook);
-    look_timer_.async_wait([self = shared_from_this()](Failed failed) {
-      if (failed || self->state_ != State::parked) return;
-      self->look(SteadyClock::now() >= self->poll_deadline_);
+    arm(parked.limit, [](Connection& self) { self.wait_->finish(); });
+    watch_for_end();
+    wait_ = parked.begin([weak = weak_from_this(), work = asio::make_work_guard(shared_.io),
+                          &shared = shared_](Response response) {
+      asio::post(shared.io, [weak, &shared, response = std::move(response)]() mutable {
+        const auto self = weak.lock();
+        if (self && self->state_ == State::parked) return self->answered(std::move(response));
+        if (response.lost) asio::post(shared.pool, std::move(response.lost));
+      });
     });
+    if (shared_.draining) wait_->finish();
   }
 
-  void leave_parking() {
-    if (!in_parking_) return;
-    in_parking_ = false;
-    --shared_.parked;
-  }
-
-  // What a poll owns may ask the store at its end, so it ends on the pool.
-  void drop_poll() {
-    asio::post(shared_.pool, [poll = std::exchange(poll_, {})] { static_cast<void>(poll); });
+  void answered(Response response) {
+    wait_.reset();
+    write(std::move(response));
   }
 
   // A client that goes away must not keep its place among the long polls.
   void watch_for_end() {
-    socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Failed failed) {
-      if (failed || !self->in_parking_) return;
-      char byte = 0;
-      const ssize_t got = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) self->leave_and_close();
+    stream_.wait_for_input([self = shared_from_this()](Failed) {
+      const bool waits = self->state_ == State::parked || self->state_ == State::streaming;
+      if (waits && self->stream_.ended()) self->close();
     });
   }
 
-  // A look on the pool still uses the poll, so the connection ends after the look.
-  void leave_and_close() {
-    if (state_ == State::looking) {
-      gone_ = true;
-      return;
-    }
-    close();
+  // --- A response without an end: the end of the connection is its end
+
+  void stream(Streamed streamed) {
+    if (shared_.draining) return close();
+    state_ = State::streaming;
+    guard_.cancel();
+    watch_for_end();
+    send(
+        fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nCache-Control: no-store\r\n"
+                    "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+                    streamed.type));
+    if (request_.method == "HEAD") return close_when_sent();
+    wait_ = streamed.begin([weak = weak_from_this(), work = asio::make_work_guard(shared_.io),
+                            &shared = shared_](std::string more) {
+      asio::post(shared.io, [weak, more = std::move(more)]() mutable {
+        const auto self = weak.lock();
+        if (self && self->state_ == State::streaming) self->send(std::move(more));
+      });
+    });
+  }
+
+  void send(const std::string& more) {
+    unsent_ += more;
+    if (unsent_.size() > kMostUnsent) return close();  // the client does not read
+    if (sending_.empty()) send_unsent();
+  }
+
+  void send_unsent() {
+    sending_ = std::exchange(unsent_, {});
+    arm(shared_.options.silence);
+    asio::async_write(stream_, asio::buffer(sending_),
+                      [self = shared_from_this()](Failed failed, std::size_t) {
+                        if (self->closed()) return;
+                        if (failed) return self->close();
+                        self->guard_.cancel();
+                        self->sending_.clear();
+                        if (self->state_ != State::streaming) return self->written();
+                        if (!self->unsent_.empty()) self->send_unsent();
+                      });
+  }
+
+  void close_when_sent() {
+    keep_alive_ = false;
+    state_ = State::writing;
   }
 
   // --- Writing
 
   void write(Response response) {
     state_ = State::writing;
+    lost_ = std::move(response.lost);
     if (shared_.draining) keep_alive_ = false;
     response_ = {};
     response_.version(11);
@@ -301,7 +331,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void write_some() {
     arm(shared_.options.silence);
-    http::async_write_some(socket_, *serializer_,
+    http::async_write_some(stream_, *serializer_,
                            [self = shared_from_this()](Failed failed, std::size_t) {
                              if (self->closed()) return;
                              if (failed) return self->close();
@@ -310,45 +340,48 @@ class Connection : public std::enable_shared_from_this<Connection> {
                            });
   }
 
+  // The client may never have got the response. What the response gave it is taken back.
+  void report_lost() {
+    if (lost_) asio::post(shared_.pool, std::exchange(lost_, {}));
+  }
+
   void written() {
+    lost_ = {};
     serializer_.reset();
     response_ = {};
     if (keep_alive_) return await_request();
     // Closing with unread bytes would make the kernel drop the response.
     state_ = State::lingering;
-    Failed ignored;
-    socket_.shutdown(Socket::shutdown_send, ignored);
     arm(kLinger);
-    linger();
+    stream_.end_sending([self = shared_from_this()] {
+      if (!self->closed()) self->linger();
+    });
   }
 
   void linger() {
-    socket_.async_read_some(asio::buffer(scratch_),
-                            [self = shared_from_this()](Failed failed, std::size_t) {
-                              if (self->closed()) return;
-                              if (failed) return self->close();
-                              self->linger();
-                            });
+    stream_.socket().async_read_some(asio::buffer(shared_.scratch),
+                                     [self = shared_from_this()](Failed failed, std::size_t) {
+                                       if (self->closed()) return;
+                                       if (failed) return self->close();
+                                       self->linger();
+                                     });
   }
 
   Shared& shared_;
-  Socket socket_;
+  Stream stream_;
   asio::steady_timer guard_;
-  asio::steady_timer look_timer_;
-  State state_ = State::idle;
+  State state_ = State::greeting;
   beast::flat_buffer buffer_{};
   std::optional<http::request_parser<http::string_body>> parser_{};
   Request request_{};
   bool keep_alive_ = true;
   SteadyClock::time_point body_deadline_{};
-  Parked poll_{};
-  bool in_parking_ = false;
-  bool gone_ = false;  // the client left during a look
-  SteadyClock::time_point poll_deadline_{};
-  Duration next_look_{};
+  std::unique_ptr<Wait> wait_{};  // while the request is parked
   http::response<http::string_body> response_{};
   std::optional<http::response_serializer<http::string_body>> serializer_{};
-  std::array<char, 4096> scratch_{};
+  std::function<void()> lost_{};  // of the response
+  std::string sending_{};         // of a response without an end
+  std::string unsent_{};          // behind `sending_`
 };
 
 }  // namespace connection

@@ -22,9 +22,7 @@ struct ServerOptions {
   std::string socket{};  // the path of a Unix socket; empty means none
   // The threads mostly wait for the store, which commits the publishes of several threads together.
   std::size_t threads = 16;
-  // Well below the usual limit of 1024 files per process, because the store needs files too.
   std::size_t connections = 512;
-  std::size_t parked = 256;             // long polls at the same time
   std::size_t header_bytes = 32 << 10;  // of the headers of one request
   std::uint64_t body_bytes = 16 << 20;  // of the body of one request
   Duration header_time{10'000};  // from the first byte of a request to the end of its headers

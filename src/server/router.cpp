@@ -166,6 +166,7 @@ Answer Router::call(const Route& route, const Request& request, Parameters path,
   Reply reply = route.handler(Call(request, std::move(path), std::move(*parameters)));
   if (const auto* error = std::get_if<Error>(&reply)) return problem(*error);
   if (auto* parked = std::get_if<Parked>(&reply)) return std::move(*parked);
+  if (auto* streamed = std::get_if<Streamed>(&reply)) return std::move(*streamed);
   return std::get<Response>(std::move(reply));
 }
 

@@ -34,7 +34,7 @@ class Call {
 };
 
 // What a handler returns. The router turns an Error into a problem document.
-using Reply = std::variant<Response, Parked, Error>;
+using Reply = std::variant<Response, Parked, Streamed, Error>;
 
 struct Route {
   std::string method{};

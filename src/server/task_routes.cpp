@@ -7,6 +7,7 @@
 #include "server/api.h"
 #include "server/fields.h"
 #include "server/problem.h"
+#include "server/watch.h"
 #include "shapes/queue_definition.h"
 #include "shapes/task_json.h"
 #include "shapes/values.h"
@@ -158,25 +159,27 @@ Result<Standing> standing_of(const Zone& zone, const std::string& id,
   return standing;
 }
 
-Reply wait_for_result(Zone& zone, const Call& call) {
+Reply wait_for_result(Zone& zone, Watch& watch, const Call& call) {
   const auto limit = duration_query(call, "wait");
   if (!limit) return limit.error();
   if (limit->value_or(Duration{0}) > kLongestWait)
     return invalid_input(
         fmt::format("\"wait\" takes at most {}", cli::format_duration(kLongestWait)));
-  return Parked{.limit = limit->value_or(Duration{0}),
-                .look = [&zone, id = call.path("id"),
-                         queue = call.query("queue")](bool last) -> std::optional<Response> {
-                  const auto standing = standing_of(zone, id, queue);
-                  if (!standing) return problem(standing.error());
-                  if (!standing->settled && !last) return {};
-                  return json_response(JsonLine{}
-                                           .text("id", id)
-                                           .boolean("settled", standing->settled)
-                                           .json("results", cli::json_array(standing->results))
-                                           .str(),
-                                       standing->settled ? 200 : 202);
-                }};
+  const auto look = [&zone, id = call.path("id"),
+                     queue = call.query("queue")](bool last) -> std::optional<Response> {
+    const auto standing = standing_of(zone, id, queue);
+    if (!standing) return problem(standing.error());
+    if (!standing->settled && !last) return {};
+    return json_response(JsonLine{}
+                             .text("id", id)
+                             .boolean("settled", standing->settled)
+                             .json("results", cli::json_array(standing->results))
+                             .str(),
+                         standing->settled ? 200 : 202);
+  };
+  const Duration wait = limit->value_or(Duration{0});
+  if (auto response = look(wait <= Duration{0})) return std::move(*response);
+  return watch.parked(wait, look);
 }
 
 // --- What people do
@@ -282,6 +285,7 @@ Route action_route(Zone& zone, const std::string& verb, std::vector<std::string>
 }  // namespace
 
 std::vector<Route> task_routes(Zone& zone) {
+  auto watch = std::make_shared<Watch>();  // shared by copies of the handler
   return {
       {"GET",
        "/v1/tasks",
@@ -291,7 +295,7 @@ std::vector<Route> task_routes(Zone& zone) {
       {"GET",
        "/v1/tasks/{id}/result",
        {"queue", "wait"},
-       [&zone](const Call& call) { return wait_for_result(zone, call); }},
+       [&zone, watch](const Call& call) { return wait_for_result(zone, *watch, call); }},
       action_route(zone, "cancel", {}, cancel),
       action_route(zone, "retry", {}, retry),
       action_route(zone, "complete", {"result", "step"}, complete),

@@ -1,9 +1,10 @@
-// The zone as a whole: /v1/status, /v1/log, /healthz, /readyz and /metrics.
+// The zone as a whole: /v1/status, /v1/events, /v1/log, /healthz, /readyz and /metrics.
 #include <fmt/format.h>
 
 #include <atomic>
 
 #include "server/api.h"
+#include "server/events.h"
 #include "server/fields.h"
 #include "server/problem.h"
 #include "shapes/metrics_text.h"
@@ -20,12 +21,7 @@ constexpr std::size_t kLogStep = 16;         // entries in memory besides the re
 Reply status(Zone& zone) {
   const auto counts = zone.status();
   if (!counts) return counts.error();
-  std::vector<std::string> queues;
-  for (const QueueStatus& queue : counts->queues) queues.push_back(cli::status_json(queue));
-  return json_response(cli::JsonLine{}
-                           .json("queues", cli::json_array(queues))
-                           .number("unrouted", counts->unrouted)
-                           .str());
+  return json_response(cli::zone_status_json(*counts));
 }
 
 // A page is full after `limit` entries or kLogBytes. "after" is null if the log has no more
@@ -87,9 +83,11 @@ Reply metrics(Zone& zone, const Call& call, std::atomic_flag& busy) {
 }  // namespace
 
 std::vector<Route> zone_routes(Zone& zone) {
-  auto busy = std::make_shared<std::atomic_flag>();  // shared by copies of the handler
+  auto busy = std::make_shared<std::atomic_flag>();  // both are shared by copies of the handlers
+  auto events = std::make_shared<Events>(zone);
   return {
       {"GET", "/v1/status", {}, [&zone](const Call&) { return status(zone); }},
+      {"GET", "/v1/events", {}, [events](const Call&) -> Reply { return events->streamed(); }},
       {"GET",
        "/v1/log",
        {"topic", "after", "limit"},

@@ -29,6 +29,7 @@ std::string_view name_of(StepStart::Kind kind) {
 }  // namespace
 
 std::string offer_json(const Offer& offer) {
+  if (offer.started) return started_json(*offer.started);
   return JsonLine{}
       .text("claim", offer.claim)
       .text("id", offer.id)

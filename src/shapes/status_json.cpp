@@ -32,4 +32,10 @@ std::string status_json(const QueueStatus& queue) {
   return line.boolean("paused", queue.queue.paused).str();
 }
 
+std::string zone_status_json(const Status& status) {
+  std::vector<std::string> queues;
+  for (const QueueStatus& queue : status.queues) queues.push_back(status_json(queue));
+  return JsonLine{}.json("queues", json_array(queues)).number("unrouted", status.unrouted).str();
+}
+
 }  // namespace once::cli

@@ -15,5 +15,6 @@ inline constexpr std::array kStatusStates{State::scheduled, State::waiting,   St
 
 std::uint64_t count_of(const QueueStatus& status, State state);
 std::string status_json(const QueueStatus& queue);
+std::string zone_status_json(const Status& status);
 
 }  // namespace once::cli

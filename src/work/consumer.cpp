@@ -94,19 +94,22 @@ void Consumer::follow_definition() {
   }
 }
 
-IntakeRequest Consumer::request(std::size_t most, const std::optional<OfferFor>& to) const {
-  IntakeRequest made{.limit = most, .handlers = most};
-  if (to) {
-    made.worker = to->worker;
-    made.can_probe = to->can_probe;
-  }
-  return made;
+// Every task of a call for one worker, or for the consumer's own.
+ChooseWorker Consumer::chosen(const std::optional<OfferFor>& to) const {
+  OfferFor one = to.value_or(OfferFor{.can_probe = settings_.can_probe});
+  if (one.worker.empty()) one.worker = settings_.name;
+  return [one = std::move(one)](std::size_t) { return one; };
 }
 
 // --- Offers -----------------------------------------------------------------------------------
 
 Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop,
                                            const std::optional<OfferFor>& to) {
+  return offer(most, wait, std::move(stop), chosen(to));
+}
+
+Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std::stop_token stop,
+                                           const ChooseWorker& to) {
   if (most == 0 || most > kMostOffers)
     return Error{.code = Code::invalid_input,
                  .message = "a call offers between 1 and " + std::to_string(kMostOffers) +
@@ -123,39 +126,42 @@ Result<std::vector<Offer>> Consumer::offer(std::size_t most, Duration wait, std:
 }
 
 Result<std::vector<Offer>> Consumer::offer_once(std::size_t most, Duration wait,
-                                                std::stop_token stop,
-                                                const std::optional<OfferFor>& to) {
+                                                std::stop_token stop, const ChooseWorker& to) {
   if (slots_.limited()) {
     if (wait == Duration{0}) return offer_in_slots(most, wait, std::move(stop), to);
     // A caller that waits holds one slot. So an idle caller leaves the others to the busy ones.
     const Duration longest = std::min(writer_.policy()->lease, core::kOfferLease) / 3;
     auto first = offer_in_slots(1, std::min(wait, longest), stop, to);
     if (!first || first->empty() || first->size() >= most) return first;
-    if (auto more = offer_in_slots(most - first->size(), Duration{0}, stop, to))
+    const auto others = [&](std::size_t offered) { return to(offered + first->size()); };
+    if (auto more = offer_in_slots(most - first->size(), Duration{0}, stop, others))
       std::move(more->begin(), more->end(), std::back_inserter(*first));
     return first;
   }
-  IntakeRequest wanted = request(most, to);
-  wanted.wait = wait;
-  wanted.stop = std::move(stop);
-  auto taken = intake_.commit({}, std::move(wanted)).taken;
+  auto taken =
+      intake_
+          .commit(
+              {},
+              {.limit = most, .handlers = most, .wait = wait, .stop = std::move(stop), .to = to})
+          .taken;
   if (!taken) return taken.error();
   if (wait > Duration{0}) follow_definition();  // it may have a max_running by now
   return offers_of(std::move(taken->tasks));
 }
 
 Result<std::vector<Offer>> Consumer::offer_in_slots(std::size_t most, Duration wait,
-                                                    std::stop_token stop,
-                                                    const std::optional<OfferFor>& to) {
+                                                    std::stop_token stop, const ChooseWorker& to) {
   const auto slots = slots_.take(most);
   if (!slots) return slots.error();
   if (slots->empty()) {
     if (wait > Duration{0}) slots_.await_free(std::min(wait, kSlotLook), std::move(stop));
     return std::vector<Offer>{};
   }
-  IntakeRequest wanted = request(slots->size(), to);
-  wanted.wait = wait;
-  wanted.stop = std::move(stop);
+  IntakeRequest wanted{.limit = slots->size(),
+                       .handlers = slots->size(),
+                       .wait = wait,
+                       .stop = std::move(stop),
+                       .to = to};
   core::StoreTime until = core::StoreTime::max();
   for (const ClaimSlot& slot : *slots) {
     wanted.nonces.push_back(slot.nonce);
@@ -205,29 +211,42 @@ std::vector<Offer> Consumer::offers_of(RunningTasks tasks) {
   const bool limited = slots_.limited();
   const auto slots = slots_of(tasks);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const RunningTask& task = *tasks[i];
-    if (limited && !slots[i]) {  // its slot is lost, or max_running is new
+    RunningTask& task = *tasks[i];
+    if (slots[i] || !limited)
+      offers.push_back(offer_of(task, slots[i]));
+    else  // its slot is lost, or max_running is new
       withdrawn.push_back({.at = task.address,
                            .known = task.stored,
                            .command = core::Release{.nonce = task.nonce},
                            .handle = task.handle});
-      continue;
-    }
-    Handle handle{.zone = zone_,
-                  .queue = settings_.queue.name,
-                  .key = task.address.key,
-                  .sequence = task.sequence,
-                  .nonce = task.nonce,
-                  .delivery = task.handle};
-    if (slots[i]) handle.slot = slots[i]->number;
-    offers.push_back({.claim = encoding::text(handle),
-                      .id = task.task.id,
-                      .key = task.address.key,
-                      .lease = lease_left(task.stored, until_of(slots[i]))});
   }
   // Nobody knows these claims. One that cannot be given back now ends by itself.
   if (!withdrawn.empty()) static_cast<void>(writer_.write(std::move(withdrawn)));
   return offers;
+}
+
+Offer Consumer::offer_of(RunningTask& task, const std::optional<ClaimSlot>& slot) const {
+  const core::Record& record = task.stored.record;
+  Handle handle{.zone = zone_,
+                .queue = settings_.queue.name,
+                .key = task.address.key,
+                .sequence = task.sequence,
+                .nonce = task.nonce,
+                .delivery = task.handle};
+  if (slot) handle.slot = slot->number;
+  Offer made{.claim = encoding::text(handle),
+             .id = task.task.id,
+             .key = task.address.key,
+             .lease = lease_left(task.stored, until_of(slot))};
+  if (record.offer) {
+    made.worker = record.offer->worker;
+    made.can_probe = record.offer->can_probe;
+  } else {
+    made.worker = record.attempts.back().worker;
+    made.started = started(made.claim, made.key, std::move(task.task), task.sequence, task.stored);
+    made.started->lease = made.lease;
+  }
+  return made;
 }
 
 // A claim must not run without its slot.
@@ -236,6 +255,14 @@ Duration Consumer::lease_left(const core::Stored& stored,
   core::StoreTime end = stored.stamp + stored.record.lease;
   if (slot_until) end = std::min(end, *slot_until);
   return std::max(Duration{0}, end - store_.now());
+}
+
+void Consumer::withdraw(std::span<const std::string> claims) {
+  // An offer that cannot be taken back now ends by itself.
+  static_cast<void>(write(
+      claims, [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
+        return core::Release{.nonce = nonce, .if_offered = true};
+      }));
 }
 
 // --- Commands of a claim ------------------------------------------------------------------------
@@ -410,44 +437,52 @@ std::vector<Result<StartedTask>> Consumer::start(std::span<const std::string> cl
       },
       Needs::slot);
   for (std::size_t k = 0; k < found.size(); ++k)
-    answers[places[k]] = written[k] ? started(found[k], std::move(entries[k]), *written[k])
-                                    : Result<StartedTask>(written[k].error());
+    answers[places[k]] = start_answer(found[k], std::move(entries[k]), written[k]);
   return answers;
 }
 
-Result<StartedTask> Consumer::started(const std::string& claim, store::Entry entry,
-                                      const ClaimWrite& written) const {
-  const core::Stored& stored = *written.stored;
-  const core::Record& record = stored.record;
-  const core::Verdict verdict = written.decision.verdict;
+Result<StartedTask> Consumer::start_answer(const std::string& claim, store::Entry entry,
+                                           const Result<ClaimWrite>& written) const {
+  if (!written) return written.error();
+  const core::Verdict verdict = written->decision.verdict;
   if (verdict != core::Verdict::started && verdict != core::Verdict::already_done)
-    return claim_ended(record);
-  StartedTask task{.claim = claim,
-                   .task = {.topic = std::move(entry.topic),
-                            .id = std::move(entry.id),
-                            .body = std::move(*entry.body),
-                            .headers = std::move(entry.headers)},
-                   .key = handle_of(claim)->key,
-                   .sequence = entry.sequence.value,
+    return claim_ended(written->stored->record);
+  Task task{.topic = std::move(entry.topic),
+            .id = std::move(entry.id),
+            .body = std::move(*entry.body),
+            .headers = std::move(entry.headers)};
+  if (entry.delay > Duration{0}) task.not_before = entry.published_at + entry.delay;
+  if (entry.lives) task.expires = entry.published_at + *entry.lives;
+  StartedTask made =
+      started(claim, handle_of(claim)->key, std::move(task), entry.sequence, *written->stored);
+  made.lease = lease_left(*written->stored, written->slot_until);
+  return made;
+}
+
+StartedTask Consumer::started(std::string claim, std::string key, Task task,
+                              core::Sequence sequence, const core::Stored& stored) const {
+  const core::Record& record = stored.record;
+  StartedTask made{.claim = std::move(claim),
+                   .task = std::move(task),
+                   .key = std::move(key),
+                   .sequence = sequence.value,
                    .token = core::token_of(record, stored.revision).value,
                    .attempt = static_cast<int>(record.claims),
                    .in_doubt = record.in_doubt,
                    .probing = record.attempts.back().probing,
-                   .lease = lease_left(stored, written.slot_until)};
-  if (entry.delay > Duration{0}) task.task.not_before = entry.published_at + entry.delay;
-  if (entry.lives) task.task.expires = entry.published_at + *entry.lives;
+                   .lease = lease_left(stored, {})};
   TaskAttempt attempt{
-      .task = task.task, .zone = zone_, .queue = settings_.queue.name, .key = task.key};
+      .task = made.task, .zone = zone_, .queue = settings_.queue.name, .key = made.key};
   const auto step = settings_.queue.stream.empty()
-                        ? encoding::read_step(task.task.headers, settings_.queue.name)
+                        ? encoding::read_step(made.task.headers, settings_.queue.name)
                         : std::nullopt;
   if (step) {
     attempt.run = step->run;
     attempt.step = step->step;
   }
-  task.idempotency_key = idempotency_key(attempt);
-  for (const core::Step& each : record.steps) task.steps.push_back(core::step_view(record, each));
-  return task;
+  made.idempotency_key = idempotency_key(attempt);
+  for (const core::Step& each : record.steps) made.steps.push_back(core::step_view(record, each));
+  return made;
 }
 
 std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> claims) {
@@ -620,7 +655,8 @@ Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
   next = std::min(next, kMostOffers);
   const bool limited = slots_.limited();
   if (next > 0 && !limited) {
-    Intake::CommitResult both = intake_.commit(batch.swaps(), request(next, to));
+    Intake::CommitResult both =
+        intake_.commit(batch.swaps(), {.limit = next, .handlers = next, .to = chosen(to)});
     if (!batch.swaps().empty()) writer_.answered(batch, std::move(both.swapped));
     // Without offers the caller asks for them again. The verdicts are recorded in any case.
     if (both.taken) settled.next = offers_of(std::move(both.taken->tasks));
@@ -630,7 +666,7 @@ Settled Consumer::settle(std::vector<Settlement> settlements, std::size_t next,
   keep_results(made, written);
   // The slots must be free before the next claims can have them.
   if (next > 0 && limited)
-    if (auto offers = offer_in_slots(next, {}, {}, to)) settled.next = std::move(*offers);
+    if (auto offers = offer_in_slots(next, {}, {}, chosen(to))) settled.next = std::move(*offers);
   for (std::size_t k = 0; k < written.size(); ++k) {
     Result<State>& state = settled.states[made.places[k]];
     if (!written[k])

@@ -30,6 +30,9 @@ class Consumer {
 
   Result<std::vector<Offer>> offer(std::size_t most, Duration wait, std::stop_token stop,
                                    const std::optional<OfferFor>& to = {});
+  Result<std::vector<Offer>> offer(std::size_t most, Duration wait, std::stop_token stop,
+                                   const ChooseWorker& to);
+  void withdraw(std::span<const std::string> claims);
   std::vector<Result<StartedTask>> start(std::span<const std::string> claims);
   std::vector<Result<RenewResult>> renew(std::span<const std::string> claims);
   Result<StepStart> begin_step(std::string_view claim, std::string_view name, StepOptions options);
@@ -77,19 +80,22 @@ class Consumer {
   Result<void> record_step(std::string_view claim, std::string_view name,
                            const core::Command& command);
   Result<store::Entry> entry_of(std::string_view claim) const;
-  Result<StartedTask> started(const std::string& claim, store::Entry entry,
-                              const ClaimWrite& written) const;
+  Result<StartedTask> start_answer(const std::string& claim, store::Entry entry,
+                                   const Result<ClaimWrite>& written) const;
+  StartedTask started(std::string claim, std::string key, Task task, core::Sequence sequence,
+                      const core::Stored& stored) const;
   Duration lease_left(const core::Stored& stored,
                       const std::optional<core::StoreTime>& slot_until) const;
   core::Command command_of(const Settlement& settlement, const core::Nonce& nonce) const;
   std::vector<Offer> offers_of(RunningTasks tasks);
+  Offer offer_of(RunningTask& task, const std::optional<ClaimSlot>& slot) const;
   std::vector<std::optional<ClaimSlot>> slots_of(const RunningTasks& tasks);
   Result<std::vector<Offer>> offer_in_slots(std::size_t most, Duration wait, std::stop_token stop,
-                                            const std::optional<OfferFor>& to);
+                                            const ChooseWorker& to);
   Result<std::vector<Offer>> offer_once(std::size_t most, Duration wait, std::stop_token stop,
-                                        const std::optional<OfferFor>& to);
+                                        const ChooseWorker& to);
   void follow_definition();
-  IntakeRequest request(std::size_t most, const std::optional<OfferFor>& to) const;
+  ChooseWorker chosen(const std::optional<OfferFor>& to) const;
 
   store::Store& store_;
   Scheduler& scheduler_;

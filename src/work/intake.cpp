@@ -124,8 +124,9 @@ std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
                                                  const core::Stored* stored,
                                                  const core::Order* order, core::Now now) {
   if (!entry.body) return std::nullopt;
-  if (!allowed(now.store)) return std::nullopt;
-  core::Claim wanted = intake_.command(entry, order, request_);
+  auto to = claimant(now.store);
+  if (!to) return std::nullopt;
+  core::Claim wanted = intake_.command(entry, order, std::move(*to));
   wanted.nonce = nonce();
   core::Decision decision = core::decide(stored, wanted, *intake_.writer_.policy(), now);
   if (decision.verdict == core::Verdict::claimed || decision.verdict == core::Verdict::offered)
@@ -134,9 +135,12 @@ std::optional<core::Record> Intake::Round::claim(const store::Entry& entry,
 }
 
 // Unresolved claims of earlier rounds count as claimed.
-bool Intake::Round::allowed(core::StoreTime now) const {
-  if (!request_.nonces.empty() && proposals.size() >= request_.nonces.size()) return false;
-  return !request_.allowed || request_.allowed(perhaps_ + proposals.size(), now);
+std::optional<OfferFor> Intake::Round::claimant(core::StoreTime now) const {
+  if (!request_.nonces.empty() && proposals.size() >= request_.nonces.size()) return std::nullopt;
+  const std::size_t claimed = perhaps_ + proposals.size();
+  if (request_.allowed && !request_.allowed(claimed, now)) return std::nullopt;
+  if (request_.to) return request_.to(claimed);
+  return OfferFor{.worker = intake_.settings_.worker, .can_probe = intake_.settings_.can_probe};
 }
 
 core::Nonce Intake::Round::nonce() const {
@@ -154,14 +158,13 @@ core::Member Intake::holder() const {
 }
 
 core::Claim Intake::command(const store::Entry& entry, const core::Order* order,
-                            const IntakeRequest& request) const {
-  const bool own = request.worker.empty();
+                            OfferFor to) const {
   core::Claim claim{.sequence = entry.sequence,
                     .digest = entry.digest,
-                    .worker = own ? settings_.worker : request.worker,
+                    .worker = std::move(to.worker),
                     .member = holder(),
-                    .can_probe = own ? settings_.can_probe : request.can_probe,
-                    .kind = settings_.kind};
+                    .can_probe = to.can_probe,
+                    .kind = to.start ? core::Claim::Kind::start_and_keep : settings_.kind};
   if (entry.delay > Duration{0}) claim.not_before = entry.not_before();
   if (entry.lives) claim.expires = entry.appended_at + *entry.lives;
   if (order) claim.order = *order;
@@ -251,11 +254,10 @@ Result<void> Intake::answer_one(Answers& answers, store::Delivery& delivery) {
   if (!delivery.entry.body) return set_aside_bodiless(answers, delivery);
   if (const auto key = key_of(delivery.entry); !key)
     return set_aside(answers, delivery, State::dead, key.error().message);
-  if (!answers.round.allowed(store_.now())) {
-    answers.settle(delivery, kSoon);
-    return {};
-  }
-  return claim_one(answers, delivery);
+  if (auto to = answers.round.claimant(store_.now()))
+    return claim_one(answers, delivery, std::move(*to));
+  answers.settle(delivery, kSoon);
+  return {};
 }
 
 void Intake::answer_settled(Answers& answers, const store::Delivery& delivery) {
@@ -300,10 +302,10 @@ Result<void> Intake::set_aside_bodiless(Answers& answers, const store::Delivery&
                        ": it was deleted or aged out before it was done");
 }
 
-Result<void> Intake::claim_one(Answers& answers, store::Delivery& delivery) {
+Result<void> Intake::claim_one(Answers& answers, store::Delivery& delivery, OfferFor to) {
   store::Address at = *address(delivery.entry);
   core::Claim wanted =
-      command(delivery.entry, delivery.order ? &*delivery.order : nullptr, answers.round.request());
+      command(delivery.entry, delivery.order ? &*delivery.order : nullptr, std::move(to));
   wanted.nonce = answers.round.nonce();
   auto written = writer_.write(
       {.at = at, .known = delivery.stored, .command = wanted, .handle = delivery.handle});

@@ -9,6 +9,7 @@
 
 #include "codec/key_template.h"
 #include "codec/step_headers.h"
+#include "once/consumer.h"
 #include "work/ledger_writer.h"
 #include "work/running_task.h"
 #include "work/worker_counters.h"
@@ -28,13 +29,13 @@ struct IntakeRequest {
   // How many of the claims can start at once. At most this many may be redeliveries. A redelivered
   // task may kill its worker, and must not use up the attempts of tasks that were claimed ahead.
   std::size_t handlers = 1;
-  // Claims for this worker instead of the one in the settings. Empty: that one.
-  std::string worker{};
-  bool can_probe = false;  // of `worker`
   Duration wait{};         // for the first delivery
   std::stop_token stop{};  // ends the wait
   // The nonces of the claims, in order; no more claims than nonces. Empty: random ones.
   std::vector<core::Nonce> nonces{};
+  // Who gets the claim after `claimed` others; nullopt: nobody now. The store's write calls it. Empty:
+  // the worker in the settings gets every claim.
+  ChooseWorker to{};
   // Whether one more task may be claimed after `claimed`. The store's write calls it. May be empty.
   std::function<bool(std::size_t claimed, core::StoreTime now)> allowed{};
 };
@@ -75,9 +76,9 @@ class Intake {
     std::optional<store::Address> address(const store::Entry& entry) override;
     std::optional<core::Record> claim(const store::Entry& entry, const core::Stored* stored,
                                       const core::Order* order, core::Now now) override;
-    bool allowed(core::StoreTime now) const;
+    // The worker of the next claim. nullopt if no task may be claimed now.
+    std::optional<OfferFor> claimant(core::StoreTime now) const;
     core::Nonce nonce() const;  // of the next claim
-    const IntakeRequest& request() const { return request_; }
     std::size_t most() const { return most_; }
 
     std::vector<Proposal> proposals;  // the claims so far
@@ -93,8 +94,7 @@ class Intake {
   std::optional<store::Address> address(const store::Entry& entry) const;
   store::Address own_place(const store::Entry& entry) const;
   core::Member holder() const;
-  core::Claim command(const store::Entry& entry, const core::Order* order,
-                      const IntakeRequest& request) const;
+  core::Claim command(const store::Entry& entry, const core::Order* order, OfferFor to) const;
   Result<std::string> key_of(const store::Entry& entry) const;
   std::unique_ptr<RunningTask> running_task(store::Delivery delivery, store::Address at) const;
   // Answers deliveries that the store left unclaimed: claims them, sets them aside or settles them.
@@ -117,7 +117,7 @@ class Intake {
                          std::string reason, const core::Record* holder = nullptr);
   Result<void> set_aside_bodiless(Answers& answers, const store::Delivery& delivery);
   // Both move the delivery if its task runs or its claim is unresolved.
-  Result<void> claim_one(Answers& answers, store::Delivery& delivery);
+  Result<void> claim_one(Answers& answers, store::Delivery& delivery, OfferFor to);
   Result<void> answer_claim(Answers& answers, store::Delivery& delivery, store::Address at,
                             WriteResult written);
   // The step of a workflow that the task is, for this queue. nullopt for any other task.

@@ -5,6 +5,7 @@ import http.client
 import json
 import random
 import signal
+import socket
 import sys
 import threading
 import time
@@ -123,6 +124,17 @@ class Claims(ClaimsTest):
         waiter.join(30)
         self.assertEqual(["a"], [each["id"] for each in answers])
 
+    def test_a_started_claim_comes_with_its_task(self):
+        self.publish("a", '{"n":1}')
+        task, = self.offers(start=True)
+        self.assertEqual(({"n": 1}, 1), (task["body"], task["attempt"]))
+        self.assertEqual(task["token"], self.begin(task["claim"])["token"])
+        self.publish("b")
+        settled = self.good("/v1/claims:settle", {"claims": [{"claim": task["claim"], "outcome": "completed"}],
+                                                  "next": 1, "worker": "w", "start": True})  # fmt: skip
+        self.assertEqual(("b", 1), (settled["next"][0]["id"], settled["next"][0]["attempt"]))
+        self.problem(400, "invalid_input", "/v1/queues/q/claims", {"worker": "w", "max": 101, "start": True})
+
     def test_a_cancelled_task_is_told_by_its_renewal(self):
         self.publish("a")
         claim = self.offers()[0]["claim"]
@@ -170,17 +182,90 @@ class Claims(ClaimsTest):
         self.assertEqual("retrying", self.state("a"))
 
 
-    def test_a_queue_that_gets_a_limit_offers_nothing_more_and_its_claims_go_on(self):
-        self.publish("a")
-        self.publish("b")
+    def test_a_queue_that_gets_a_limit_keeps_it_and_its_claims_go_on(self):
+        for id in "abcd":
+            self.publish(id)
         claim = self.offers(1)[0]["claim"]
         self.begin(claim)
         self.ok("queue", "set", "q", "--max-running", "2")
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.serve()
-        self.assertIn("max_running", self.problem(400, "invalid_input", "/v1/queues/q/claims", {"worker": "w"})["detail"])
+        out = [offer["claim"] for offer in self.offers(5)]
+        self.assertEqual(2, len(out), "a claim without a slot is not counted")
+        self.assertEqual([], self.offers(5))
         self.assertEqual("completed", self.good(f"/v1/claims/{claim}:complete")["state"])
+        self.assertEqual([], self.offers(5))
+        self.begin(out[0])
+        self.assertEqual("completed", self.good(f"/v1/claims/{out[0]}:complete")["state"])
+        self.assertEqual(1, len(self.offers(5)))
+
+
+class Polls(ClaimsTest):
+    """Long polls: one thread of the server waits for all of them."""
+
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def poll(self, worker="w", wait="60s", most=1):
+        body = json.dumps({"worker": worker, "wait": wait, "max": most})
+        poll = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        self.addCleanup(poll.close)
+        poll.sendall(f"POST /v1/queues/q/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     f"Content-Length: {len(body)}\r\n\r\n{body}".encode())  # fmt: skip
+        return poll
+
+    def answer(self, poll):
+        response = http.client.HTTPResponse(poll)
+        response.begin()
+        return response.status, json.loads(response.read())
+
+    def test_tasks_are_shared_out_among_the_polls(self):
+        polls = [self.poll(f"w{i}") for i in range(20)]
+        lines = "".join(json.dumps({"topic": "t", "id": f"task{i}"}) + "\n" for i in range(20))
+        self.ok("publish", "--batch", "-", stdin=lines)
+        offers = [self.answer(poll)[1]["claims"] for poll in polls]
+        self.assertEqual([1] * 20, [len(each) for each in offers])
+        self.assertEqual(20, len({each["id"] for each, in offers}))
+
+    def test_a_poll_ends_with_its_time_and_the_others_wait_on(self):
+        long, short = self.poll("long"), self.poll("short", wait="200ms")
+        self.assertEqual((200, {"claims": []}), self.answer(short))
+        self.publish("a")
+        self.assertEqual(["a"], [each["id"] for each in self.answer(long)[1]["claims"]])
+
+    def test_a_client_that_left_gets_no_task(self):
+        for _ in range(5):
+            self.poll("gone").close()
+        stays = self.poll("stays")
+        self.publish("a")
+        self.assertEqual(["a"], [each["id"] for each in self.answer(stays)[1]["claims"]])
+        self.assertIn("stays", json.loads(self.ok("inspect", "a", "--json").out)["queues"][0]["next"])
+
+    def test_polls_hear_that_the_queue_is_gone_and_the_next_queue_serves_its_own(self):
+        poll = self.poll()
+        self.ok("queue", "remove", "q", "--force")
+        self.assertEqual(404, self.answer(poll)[0])
+        self.ok("queue", "add", "q", "--topic", "t")
+        poll = self.poll()
+        self.publish("b")
+        self.assertEqual(["b"], [each["id"] for each in self.answer(poll)[1]["claims"]])
+
+    def test_more_polls_wait_than_the_pool_has_threads(self):
+        polls = [self.poll(f"w{i}") for i in range(300)]
+        self.publish("a")
+        self.assertEqual(["a"], [each["id"] for each in self.answer(polls[0])[1]["claims"]])
+        self.process.send_signal(signal.SIGTERM)
+        for poll in polls[1:]:
+            self.assertEqual((200, {"claims": []}), self.answer(poll))
+        self.assertEqual(0, self.process.wait(timeout=30))
+
+    def test_requests_that_follow_a_poll_on_its_connection_are_answered_after_it(self):
+        poll = self.poll(wait="300ms")
+        poll.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual((200, {"claims": []}), self.answer(poll))
+        self.assertEqual((200, {"ready": True}), self.answer(poll))
 
 
 class Lost(ClaimsTest):

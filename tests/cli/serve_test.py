@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -52,9 +53,9 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class ServeTest(OnceTest):
-    def serve(self, *arguments):
+    def serve(self, *arguments, **options):
         """A server on a free port. Returns its process; self.port is the port."""
-        process = self.start("serve", *(arguments or ["--listen", ":0"]))
+        process = self.start("serve", *(arguments or ["--listen", ":0"]), **options)
         line = process.stderr.readline().decode()
         self.assertRegex(line, r"\Aonce: listening on (http://\S+:\d+|unix:\S+)\n\Z")
         self.process, self.port = process, int(line.rsplit(":", 1)[1]) if "http:" in line else None
@@ -295,6 +296,22 @@ class Waiting(ServeTest):
         self.assertEqual({"id": "a", "settled": True, "results": [settled]}, replies[0].json)
         self.assertEqual(self.ok("wait", "a", "--json").lines, replies[0].json["results"])
 
+    def test_events_tell_the_counts_when_they_change(self):
+        listeners = [self.raw(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").makefile("rb") for _ in range(3)]
+        for listener in listeners:
+            self.assertEqual(b"HTTP/1.1 200 OK\r\n", listener.readline())
+            while line := listener.readline().strip():
+                self.assertFalse(line.lower().startswith(b"content-length"), line)
+            self.assertEqual(b"event: status\n", listener.readline())
+            self.assertEqual(self.get("/v1/status"), json.loads(listener.readline().removeprefix(b"data: ")))
+            listener.readline()
+        self.publish("t", {}, "a")
+        for listener in listeners:
+            self.assertEqual(b"event: status\n", listener.readline())
+            self.assertEqual(1, json.loads(listener.readline().removeprefix(b"data: "))["queues"][0]["waiting"])
+        self.process.send_signal(signal.SIGTERM)  # streams do not hold up the end
+        self.assertEqual(0, self.process.wait(timeout=10))
+
     def test_a_wait_ends_with_its_time(self):
         self.publish("t", {}, "a")
         began = time.monotonic()
@@ -476,7 +493,11 @@ class Protocol(ServeTest):
         return any(words[1:4] == [*ends, established] for words in lines)
 
     def test_more_connections_than_allowed(self):
-        idle = [self.raw() for _ in range(512)]
+        files = 1100  # 512 of them are for the store
+        self.process.kill()
+        self.process.wait()
+        self.serve(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+        idle = [self.raw() for _ in range(files - 512)]
         received = b""
         one_more = self.raw()
         while piece := one_more.recv(65536):

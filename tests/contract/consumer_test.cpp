@@ -136,6 +136,66 @@ TEST_P(ConsumerContract, AReleasedOfferIsOfferedAtOnce) {
   EXPECT_NE(offered(puller), first);
 }
 
+TEST_P(ConsumerContract, AWithdrawnOfferIsOfferedAtOnceAndAStartedClaimGoesOn) {
+  add({.in_doubt = InDoubt::hold});
+  publish("a");
+  Consumer puller = consumer();
+  const std::string first = offered(puller);
+  puller.withdraw(std::span(&first, 1));
+  EXPECT_EQ(puller.start(first).error().code, Code::fenced);
+  const std::string second = offered(puller);
+  EXPECT_TRUE(puller.start(second));
+  puller.withdraw(std::span(&second, 1));
+  EXPECT_EQ(settle(puller, second, Outcome::completed()).value(), State::completed);
+  EXPECT_THAT(view().attempts, SizeIs(1));
+}
+
+TEST_P(ConsumerContract, OneCallOffersToSeveralWorkers) {
+  add({});
+  for (const char* id : {"a", "b", "c"}) publish(id);
+  Consumer puller = consumer();
+  const std::vector<std::string> names{"ana", "ben"};
+  const ChooseWorker choose = [&](std::size_t offered) -> std::optional<OfferFor> {
+    if (offered >= names.size()) return std::nullopt;
+    return OfferFor{.worker = names[offered]};
+  };
+  const std::vector<Offer> got = puller.offer(10, {}, {}, choose).value();
+  ASSERT_THAT(got, SizeIs(2)) << "nobody is chosen for the third task";
+  EXPECT_THAT((std::vector{got[0].worker, got[1].worker}),
+              ::testing::UnorderedElementsAreArray(names));
+  for (const Offer& each : got) {
+    EXPECT_TRUE(puller.start(each.claim));
+    EXPECT_EQ(zone.tasks().inspect(each.id).value().queues.at(0).attempts.at(0).worker,
+              each.worker);
+  }
+  pass(1s);
+  EXPECT_THAT(offers(puller), SizeIs(1)) << "the third task waits for a worker";
+}
+
+TEST_P(ConsumerContract, AnOfferMayBeStartedInTheSameCommit) {
+  add({.timeout = 40s});
+  publish("a", R"({"n":1})");
+  Consumer puller = consumer();
+  const std::vector<Offer> got =
+      puller.offer(10, {}, {}, OfferFor{.worker = "ana", .start = true}).value();
+  ASSERT_THAT(got, SizeIs(1));
+  ASSERT_TRUE(got[0].started);
+  EXPECT_EQ(got[0].worker, "ana");
+  EXPECT_EQ(got[0].started->task.body.text(), R"({"n":1})");
+  EXPECT_EQ(got[0].started->attempt, 1);
+  EXPECT_EQ(got[0].started->lease, kLease);
+  const StartedTask again = puller.start(got[0].claim).value();
+  EXPECT_EQ(again.token, got[0].started->token);
+  EXPECT_EQ(again.idempotency_key, got[0].started->idempotency_key);
+  EXPECT_THAT(view().attempts, SizeIs(1));
+  for (int i = 0; i < 4; ++i, pass(10s))
+    EXPECT_EQ(renewed(puller, got[0].claim).kind, RenewResult::Kind::renewed);
+  EXPECT_EQ(renewed(puller, got[0].claim).kind, RenewResult::Kind::overdue)
+      << "the record knows when the attempt started";
+  EXPECT_EQ(settle(puller, got[0].claim, Outcome::completed()).value(), State::completed);
+  EXPECT_THAT(contradictions(), IsEmpty());
+}
+
 TEST_P(ConsumerContract, TheSameStartAgainGivesTheSameAnswer) {
   add({});
   publish("a");

@@ -13,16 +13,16 @@ namespace {
 using namespace examples;
 
 constexpr const char* kTable = R"(
- the ledger holds      | offer to ben         | offer again   | claim by ben        | start              | renew               | release              | complete    | fail        | doubt       | probed      | step        | cancel
- nothing               | offered -> running   | offered -> running | claimed -> running | fenced             | fenced              | fenced               | fenced      | fenced      | fenced      | fenced      | fenced      | cancelled -> cancelled
- offered               | held                 | already_done  | held                | started -> running | renewed -> running  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
- offered, lease over   | offered -> running   | already_done  | claimed -> running  | started -> running | renewed -> running  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
- offered, holder gone  | offered -> running   | already_done  | claimed -> running  | started -> running | renewed -> running  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
- offered for a retry   | held                 | already_done  | held                | started -> running | renewed -> running  | released -> retrying | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
- offered, 19 lapses    | lapsed -> retrying   | already_done  | lapsed -> retrying  | started -> running | renewed -> running  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
- offered, none left    | held                 | already_done  | held                | exhausted -> dead  | renewed -> running  | released -> retrying | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
- started               | held                 | already_done  | held                | already_done       | renewed -> running  | released -> waiting  | completed -> completed | retrying -> retrying | retrying -> retrying | already_done | step_begun -> running | asked_to_stop -> running
- completed             | already_completed    | already_completed | already_completed | fenced           | fenced              | fenced               | already_done | fenced     | fenced      | fenced      | fenced      | wrong_state
+ the ledger holds      | offer to ben         | offer again   | claim by ben        | start              | renew               | release              | withdraw             | complete    | fail        | doubt       | probed      | step        | cancel
+ nothing               | offered -> running   | offered -> running | claimed -> running | fenced             | fenced              | fenced               | fenced               | fenced      | fenced      | fenced      | fenced      | fenced      | cancelled -> cancelled
+ offered               | held                 | already_done  | held                | started -> running | renewed -> running  | released -> waiting  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
+ offered, lease over   | offered -> running   | already_done  | claimed -> running  | started -> running | renewed -> running  | released -> waiting  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
+ offered, holder gone  | offered -> running   | already_done  | claimed -> running  | started -> running | renewed -> running  | released -> waiting  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
+ offered for a retry   | held                 | already_done  | held                | started -> running | renewed -> running  | released -> retrying | released -> retrying | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
+ offered, 19 lapses    | lapsed -> retrying   | already_done  | lapsed -> retrying  | started -> running | renewed -> running  | released -> waiting  | released -> waiting  | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
+ offered, none left    | held                 | already_done  | held                | exhausted -> dead  | renewed -> running  | released -> retrying | released -> retrying | not_started | not_started | not_started | not_started | not_started | cancelled -> cancelled
+ started               | held                 | already_done  | held                | already_done       | renewed -> running  | released -> waiting  | fenced               | completed -> completed | retrying -> retrying | retrying -> retrying | already_done | step_begun -> running | asked_to_stop -> running
+ completed             | already_completed    | already_completed | already_completed | fenced           | fenced              | fenced               | fenced               | already_done | fenced     | fenced      | fenced      | fenced      | wrong_state
 )";
 
 Claim offer(const Nonce& by = kBen) {
@@ -87,6 +87,7 @@ std::map<std::string, Command> commands_by(const Nonce& who) {
           {"start", Start{.nonce = who}},
           {"renew", renew(who)},
           {"release", release(who)},
+          {"withdraw", Release{.nonce = who, .if_offered = true}},
           {"complete", complete(who)},
           {"fail", fail(who)},
           {"doubt", doubt(who)},
