@@ -85,6 +85,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_metrics(app, session);
   add_doctor(app, session);
   add_serve(app, session);
+  add_token(app, session);
   add_bench(app, session);
   add_demo(app, session);
   add_version(app, session);

@@ -54,7 +54,8 @@ struct Options {
 };
 
 Options options_of(int argc, char** argv) {
-  if (argc < 3) throw std::runtime_error("usage: once_http publish|work|polls HOST:PORT [--name value]...");
+  if (argc < 3)
+    throw std::runtime_error("usage: once_http publish|work|polls HOST:PORT [--name value]...");
   Options options{.mode = argv[1]};
   const std::string address = argv[2];
   const std::size_t colon = address.rfind(':');
@@ -130,7 +131,8 @@ class Connection {
     std::string name = in_.substr(0, head);
     std::transform(name.begin(), name.end(), name.begin(), ::tolower);
     const std::size_t at = name.find("\r\ncontent-length:");
-    return at == std::string::npos ? 0 : std::stoul(name.substr(at + sizeof "\r\ncontent-length:" - 1));
+    return at == std::string::npos ? 0
+                                   : std::stoul(name.substr(at + sizeof "\r\ncontent-length:" - 1));
   }
 
   int socket_ = -1;
@@ -172,8 +174,8 @@ struct Measured {
   std::map<int, std::size_t> statuses{};
 
   void note(const Connection& connection, const Response& response) {
-    ms.push_back(std::chrono::duration<double, std::milli>(SteadyClock::now() - connection.sent_at)
-                     .count());
+    ms.push_back(
+        std::chrono::duration<double, std::milli>(SteadyClock::now() - connection.sent_at).count());
     ++statuses[response.status];
     if (response.status >= 300 && response.status != 422)
       throw std::runtime_error("the server answered " + std::to_string(response.status) + ": " +
@@ -182,7 +184,8 @@ struct Measured {
   double at(double part) {
     if (ms.empty()) return 0;
     std::sort(ms.begin(), ms.end());
-    return ms[std::min(ms.size() - 1, static_cast<std::size_t>(part * static_cast<double>(ms.size())))];
+    return ms[std::min(ms.size() - 1,
+                       static_cast<std::size_t>(part * static_cast<double>(ms.size())))];
   }
   void print(std::size_t done, double seconds) {
     std::cout << "{\"done\":" << done << ",\"seconds\":" << seconds
@@ -216,8 +219,7 @@ void publish(const Options& options) {
   Loop loop;
   const auto next = [&](Connection& connection) {
     if (sent == requests) return;
-    connection.post(path, body,
-                    "Idempotency-Key: " + run + "-" + std::to_string(sent++) + "\r\n");
+    connection.post(path, body, "Idempotency-Key: " + run + "-" + std::to_string(sent++) + "\r\n");
   };
   const auto start = SteadyClock::now();
   for (std::size_t i = 0; i < options.number("connections", 64); ++i) {

@@ -49,6 +49,8 @@ constexpr std::array kAdvice = std::to_array<Advice>({
     {Reason::step_under_way, "Wait for the other call of step {step}, or let its attempt end"},
     {Reason::step_cannot_repeat,
      "'once flow cancel {run}' closes the run, and 'once flow start --unique' starts another"},
+    {Reason::no_valid_token, "'once token add NAME --role ROLE' makes a token"},
+    {Reason::not_permitted, "'once token list' shows what each token permits"},
 });
 
 // "set.lease" is the option --lease of `queue set`.

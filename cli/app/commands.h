@@ -35,6 +35,7 @@ void add_retention(CLI::App& root, Session& session);
 void add_metrics(CLI::App& root, Session& session);
 void add_doctor(CLI::App& root, Session& session);
 void add_serve(CLI::App& root, Session& session);
+void add_token(CLI::App& root, Session& session);
 void add_bench(CLI::App& root, Session& session);
 void add_demo(CLI::App& root, Session& session);
 void add_version(CLI::App& root, Session& session);

@@ -1,4 +1,4 @@
-// once serve [--listen HOST:PORT] [--socket PATH]
+// once serve [--listen HOST:PORT] [--socket PATH] [--tls-cert FILE --tls-key FILE] [--behind-proxy]
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -11,10 +11,12 @@
 #include "cli/app/patience.h"
 #include "cli/app/session.h"
 #include "cli/app/signals.h"
+#include "cli/ops/notify.h"
 #include "server/api.h"
 #include "server/http_server.h"
 #include "server/origin.h"
 #include "shapes/values.h"
+#include "tooling/tokens.h"
 
 namespace once::cli {
 namespace {
@@ -39,7 +41,8 @@ std::size_t most_connections() {
 }
 
 struct ServeOptions {
-  std::optional<std::string> listen{}, socket{};
+  std::optional<std::string> listen{}, socket{}, certificate{}, key{};
+  bool behind_proxy = false;
 };
 
 Error listen_error(std::string_view text, std::string_view why) {
@@ -47,7 +50,7 @@ Error listen_error(std::string_view text, std::string_view why) {
           .message = fmt::format("--listen {}: {}; nothing was started", printable(text), why)};
 }
 
-// HOST:PORT, [HOST]:PORT, :PORT or HOST. A server without tokens and TLS must stay on this machine.
+// HOST:PORT, [HOST]:PORT, :PORT or HOST.
 Result<server::TcpAddress> address_from(const std::string& text) {
   std::string host = text;
   std::string port = fmt::format("{}", kDefaultPort);
@@ -61,12 +64,6 @@ Result<server::TcpAddress> address_from(const std::string& text) {
   if (host.empty() || host == "localhost") host = kDefaultHost;
   const auto number = parse_number(port);
   if (!number || *number > 65'535) return listen_error(text, "a port is a number from 0 to 65535");
-  if (!server::is_loopback(host)) {
-    return listen_error(text,
-                        "this is no loopback address such as 127.0.0.1 or [::1]. The server does "
-                        "not check who sends a request and does not encrypt, so it must not be "
-                        "reachable from other machines");
-  }
   return server::TcpAddress{.host = std::move(host), .port = static_cast<std::uint16_t>(*number)};
 }
 
@@ -81,7 +78,43 @@ Result<server::ServerOptions> server_options_from(const ServeOptions& options) {
     if (!address) return address.error();
     out.tcp = std::move(*address);
   }
+  if (options.certificate.has_value() != options.key.has_value()) {
+    return Error{.code = Code::invalid_input,
+                 .message = "--tls-cert and --tls-key need each other; nothing was started"};
+  }
+  if (options.certificate && !out.tcp) {
+    return Error{.code = Code::invalid_input,
+                 .message =
+                     "--tls-cert is for --listen; a Unix socket has no TLS; nothing was "
+                     "started"};
+  }
+  if (options.certificate) {
+    out.tls = server::TlsFiles{.certificate = *options.certificate, .key = *options.key};
+    if (auto good = server::check_files(*out.tls); !good) return good.error();
+  }
+  if (out.tcp && !server::is_loopback(out.tcp->host) && !out.tls && !options.behind_proxy) {
+    return listen_error(*options.listen,
+                        "other machines reach this address, so the server must encrypt. Give "
+                        "--tls-cert FILE and --tls-key FILE, or --behind-proxy if a proxy does it, "
+                        "or listen on 127.0.0.1");
+  }
   return out;
+}
+
+// How clients reach the server. A proxy makes a loopback address reachable from elsewhere.
+server::Site site_of(const server::ServerOptions& listens, const ServeOptions& options) {
+  server::Site site{.tls = listens.tls.has_value(), .behind_proxy = options.behind_proxy};
+  if (listens.tcp) site.hosts.push_back(listens.tcp->host);
+  site.any_host = options.behind_proxy || (listens.tcp && !server::is_loopback(listens.tcp->host));
+  return site;
+}
+
+Error needs_tokens() {
+  return {.code = Code::invalid_input,
+          .message =
+              "other machines reach this server, and the zone has no tokens, so everybody could "
+              "use it; nothing was started. Make a token first (once token add NAME --role ROLE), "
+              "or listen on 127.0.0.1 without --behind-proxy"};
 }
 
 int serve(Session& session, const ServeOptions& options) {
@@ -92,14 +125,20 @@ int serve(Session& session, const ServeOptions& options) {
   auto zone =
       patience.find([&] { return session.open(Missing::create_file_or_await, Stays::longer); });
   if (!zone) return patience.ended(zone.error());
-  server::Api api(*zone,
-                  listens->tcp ? std::vector{listens->tcp->host} : std::vector<std::string>{});
+  auto tokens = patience([&] { return list_tokens(*zone); });
+  if (!tokens) return patience.ended(tokens.error());
+  server::Site site = site_of(*listens, options);
+  if (site.any_host && tokens->empty()) return session.fail(needs_tokens());
+  server::Api api(*zone, std::move(site), std::move(*tokens));
   auto server = server::HttpServer::listen(*listens, api);
   if (!server) return session.fail(server.error());
-  if (listens->tcp) complain(fmt::format("listening on http://{}", server->address()));
+  const std::string_view scheme = listens->tls ? "https" : "http";
+  if (listens->tcp) complain(fmt::format("listening on {}://{}", scheme, server->address()));
   if (!listens->socket.empty()) complain(fmt::format("listening on unix:{}", listens->socket));
+  notify_service_manager("READY=1");
   std::jthread waiter([&] {
     if (!signals.wait()) return;
+    notify_service_manager("STOPPING=1");
     session.hint("ending: requests that were received are answered");
     server->stop();
   });
@@ -113,15 +152,24 @@ int serve(Session& session, const ServeOptions& options) {
 }  // namespace
 
 void add_serve(CLI::App& root, Session& session) {
-  auto* app = add_command(root, "serve", "Serve the zone over HTTP, on this machine");
+  auto* app = add_command(root, "serve", "Serve the zone over HTTP");
   auto options = std::make_shared<ServeOptions>();
   add_text(*app, "--listen", options->listen, "HOST:PORT",
-           "The loopback address to listen on; :0 takes a free port (127.0.0.1:7070)");
+           "The address to listen on; :0 takes a free port (127.0.0.1:7070). Other\nmachines need "
+           "tokens and TLS");
   add_text(*app, "--socket", options->socket, "PATH",
            "Listen on this Unix socket, which only this user can open; without\n"
            "--listen there is no port");
+  add_text(*app, "--tls-cert", options->certificate, "FILE",
+           "Speak HTTPS with this certificate and its chain, in PEM. The login at a\n"
+           "NATS server has $ONCE_NATS_TLS_CERT instead");
+  add_text(*app, "--tls-key", options->key, "FILE", "The key of --tls-cert, in PEM");
+  add_flag(*app, "--behind-proxy", options->behind_proxy,
+           "A proxy speaks HTTPS with the clients, and passes any host on");
   add_example(
       *app,
+      "If the zone has tokens (once token add), clients send one with each request.\n"
+      "\n"
       "The server prints its address on standard error. SIGINT and SIGTERM end it after it\n"
       "answered the requests that it has received. docs/http.md describes every path.\n"
       "\n"

@@ -90,6 +90,7 @@ struct StepStart {
   };
   Kind kind = Kind::run;
   Body result{};
+  std::string idempotency_key{};  // of the step, as Context::idempotency_key(step)
 };
 
 struct StepOptions {

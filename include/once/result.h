@@ -74,6 +74,8 @@ enum class Reason {
   claim_not_started,     // the claim is only offered
   step_under_way,        // step: another call has begun the step in this attempt
   step_cannot_repeat,    // run, step: the failed step of the run can never run again
+  no_valid_token,        // a server knows no such token, or the request has none
+  not_permitted,         // token, needs: the token does not permit the request
 };
 
 // Returns the name of the reason, such as "no_queue". A name never changes its meaning.

@@ -31,6 +31,8 @@ std::string_view to_string(Reason reason) {
     case Reason::claim_not_started: return "claim_not_started";
     case Reason::step_under_way: return "step_under_way";
     case Reason::step_cannot_repeat: return "step_cannot_repeat";
+    case Reason::no_valid_token: return "no_valid_token";
+    case Reason::not_permitted: return "not_permitted";
   }
   return "?";
 }

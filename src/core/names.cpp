@@ -248,4 +248,9 @@ bool matches(std::string_view filter, std::string_view topic) {
   }
 }
 
+// A `*` of the filter would take the `>` of the other for one token.
+bool covers(std::string_view filter, std::string_view other) {
+  return matches(filter, other) && (!other.ends_with('>') || filter.ends_with('>'));
+}
+
 }  // namespace once::core

@@ -47,5 +47,7 @@ bool own_queue(std::string_view name);
 
 // Only Once's own filters match Once's own topics. So no queue of a user runs them.
 bool matches(std::string_view filter, std::string_view topic);
+// Whether `filter` matches every topic that `other` matches. `other` is a topic or a filter.
+bool covers(std::string_view filter, std::string_view other);
 
 }  // namespace once::core

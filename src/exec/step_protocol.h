@@ -32,7 +32,7 @@ struct Message {
     hold = 5,   // bytes: why nobody knows
     // From the worker.
     run = 16,         // key, limit
-    remembered = 17,  // bytes: the result; cut: only its first MiB was kept
+    remembered = 17,  // key; bytes: the result; cut: only its first MiB was kept
     ask = 18,         // key, limit
     done = 19,        // what was said is recorded
     over = 20,        // bytes: why the attempt is over

@@ -108,11 +108,11 @@ class StepServer::Conversation {
     if (server_.stopping_) return program_ended();
     auto begun = steps_.begin(name_, policy_, asked);
     Message reply;
+    reply.key = idempotency_key(server_.task_attempt_, name_);
     switch (begun.kind) {
       case Steps::BeginResult::Kind::run:
       case Steps::BeginResult::Kind::ask:
         reply.kind = begun.kind == Steps::BeginResult::Kind::run ? Kind::run : Kind::ask;
-        reply.key = idempotency_key(server_.task_attempt_, name_);
         reply.limit = server_.task_attempt_.max_result;
         break;
       case Steps::BeginResult::Kind::remembered:

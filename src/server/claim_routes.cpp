@@ -120,7 +120,7 @@ Response offers_response(const std::vector<Offer>& offers) {
 Reply offer(Consumers& consumers, const Call& call) {
   auto poll = poll_of(call);
   if (!poll) return poll.error();
-  auto line = consumers.line(poll->queue);
+  auto line = consumers.line(call.request().caller.get(), poll->queue);
   if (!line) return line.error();
   if (poll->wait > Duration{0})
     return Parked{.limit = poll->wait,
@@ -151,8 +151,8 @@ Result<std::vector<std::string>> claims_of(const Json& json, std::uint64_t most)
 // Calls `act` once per queue with the places of its claims, and puts the answers in the order of the
 // claims.
 template <class Answer, class Act>
-std::vector<Result<Answer>> by_queue(Consumers& consumers, const std::vector<std::string>& claims,
-                                     Act act) {
+std::vector<Result<Answer>> by_queue(Consumers& consumers, const Call& call,
+                                     const std::vector<std::string>& claims, Act act) {
   std::vector<Result<Answer>> answers;
   std::map<std::string, std::vector<std::size_t>> places;
   for (std::size_t i = 0; i < claims.size(); ++i) {
@@ -161,7 +161,7 @@ std::vector<Result<Answer>> by_queue(Consumers& consumers, const std::vector<std
     if (queue) places[*queue].push_back(i);
   }
   for (const auto& [queue, of_queue] : places) {
-    auto consumer = consumers.of(queue);
+    auto consumer = consumers.of(call.request().caller.get(), queue);
     std::vector<Result<Answer>> answered;
     if (consumer) answered = act(**consumer, of_queue);
     for (std::size_t k = 0; k < of_queue.size(); ++k)
@@ -193,7 +193,7 @@ Reply start(Consumers& consumers, const Call& call) {
   const auto claims = claims_of(fields->json(), kMostStarts);
   if (!claims) return claims.error();
   const auto started = by_queue<StartedTask>(
-      consumers, *claims, [&](Consumer& consumer, const std::vector<std::size_t>& places) {
+      consumers, call, *claims, [&](Consumer& consumer, const std::vector<std::size_t>& places) {
         return consumer.start(at(*claims, places));
       });
   return json_response(
@@ -211,7 +211,7 @@ Reply renew(Consumers& consumers, const Call& call) {
   const auto claims = claims_of(fields->json(), kMostClaims);
   if (!claims) return claims.error();
   const auto renewed = by_queue<RenewResult>(
-      consumers, *claims, [&](Consumer& consumer, const std::vector<std::size_t>& places) {
+      consumers, call, *claims, [&](Consumer& consumer, const std::vector<std::size_t>& places) {
         return consumer.renew(at(*claims, places));
       });
   return json_response(
@@ -299,7 +299,7 @@ Reply settle(Consumers& consumers, const Call& call) {
   if (!first) return first.error();
   std::vector<std::string> offers;
   const auto settled = by_queue<State>(
-      consumers, claims, [&](Consumer& house, const std::vector<std::size_t>& places) {
+      consumers, call, claims, [&](Consumer& house, const std::vector<std::size_t>& places) {
         std::vector<Settlement> mine;
         for (const std::size_t place : places) mine.push_back((*settlements)[place]);
         const bool first_queue = *first == Consumer::queue_of(mine.front().claim).value();
@@ -318,7 +318,7 @@ Reply settle(Consumers& consumers, const Call& call) {
 Result<std::shared_ptr<Consumer>> consumer_of(Consumers& consumers, const Call& call) {
   const auto queue = Consumer::queue_of(call.path("claim"));
   if (!queue) return queue.error();
-  return consumers.of(*queue);
+  return consumers.of(call.request().caller.get(), *queue);
 }
 
 Reply settle_one(Consumers& consumers, const Call& call, const std::string& outcome) {

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "server/access.h"
+
 namespace once::server {
 namespace {
 
@@ -10,12 +12,15 @@ constexpr std::chrono::seconds kLookForIdle{10};
 
 }  // namespace
 
-Result<std::shared_ptr<Consumer>> Consumers::of(const std::string& queue) {
-  return line(queue).transform([](const auto& found) { return found->consumer(); });
+Result<std::shared_ptr<Consumer>> Consumers::of(const AccessToken* caller,
+                                                const std::string& queue) {
+  return line(caller, queue).transform([](const auto& found) { return found->consumer(); });
 }
 
 // The store is asked without the mutex, so that one slow call does not stop the others.
-Result<std::shared_ptr<OfferLine>> Consumers::line(const std::string& queue) {
+Result<std::shared_ptr<OfferLine>> Consumers::line(const AccessToken* caller,
+                                                   const std::string& queue) {
+  if (auto may = may_use_queue(caller, queue); !may) return may.error();
   const auto now = std::chrono::steady_clock::now();
   {
     const std::lock_guard lock(mutex_);

@@ -13,6 +13,7 @@
 
 #include "once/zone.h"
 #include "server/offer_line.h"
+#include "tooling/tokens.h"
 
 namespace once::server {
 
@@ -24,9 +25,10 @@ class Consumers {
         response_(response),
         thread_([this](const std::stop_token& stop) { drop_idle(stop); }) {}
 
-  // Both are shared with the calls that use them.
-  Result<std::shared_ptr<Consumer>> of(const std::string& queue);
-  Result<std::shared_ptr<OfferLine>> line(const std::string& queue);
+  // Both are shared with the calls that use them. They return an error if the caller's token does not
+  // permit the queue. So no handler can work on a queue without this check.
+  Result<std::shared_ptr<Consumer>> of(const AccessToken* caller, const std::string& queue);
+  Result<std::shared_ptr<OfferLine>> line(const AccessToken* caller, const std::string& queue);
   // The queue was removed. A queue of the same name needs a new consumer.
   void forget(const std::string& queue);
 

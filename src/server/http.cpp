@@ -29,6 +29,7 @@ std::string_view phrase(int status) {
       {201, "Created"},
       {202, "Accepted"},
       {400, "Bad Request"},
+      {401, "Unauthorized"},
       {403, "Forbidden"},
       {404, "Not Found"},
       {405, "Method Not Allowed"},

@@ -11,6 +11,10 @@
 
 #include "once/task.h"
 
+namespace once::inline v1 {
+struct AccessToken;
+}
+
 namespace once::server {
 
 struct Header {
@@ -23,6 +27,8 @@ struct Request {
   std::string target{};  // path and query, as the client sent them
   std::vector<Header> headers{};
   std::string body{};
+  // The token that the client sent. Null if the server asks for none. Shared with the server's list.
+  std::shared_ptr<const AccessToken> caller{};
 
   // The names of headers ignore case. Returns nullopt if the request has no such header.
   std::optional<std::string_view> header(std::string_view name) const;
@@ -56,7 +62,7 @@ struct Parked {
   std::function<std::unique_ptr<Wait>(AnswerWith)> begin{};
 };
 
-// Sends a further part of a response, from any thread.
+// Sends a further part of a response, from any thread. An empty part ends it.
 using SendMore = std::function<void(std::string)>;
 
 // A response without an end, such as server-sent events. The I/O thread calls `begin`, which must
@@ -73,8 +79,8 @@ class Service {
  public:
   virtual ~Service() = default;
   // Called on the I/O thread after the headers, before the body. Must not wait. A response here
-  // answers the request without its body.
-  virtual std::optional<Response> answer_at_once(const Request& head) = 0;
+  // answers the request without its body. Otherwise the Service may set `caller`.
+  virtual std::optional<Response> answer_at_once(Request& head) = 0;
   // Called on a thread of the pool. May wait for the store.
   virtual Answer answer(const Request& request) = 0;
   // Words a failure of the protocol, such as a body above the limit. Called on the I/O thread.

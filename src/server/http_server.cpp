@@ -1,4 +1,4 @@
-// The server on Boost.Asio and Boost.Beast. Besides stream.h, the only file that includes them.
+// The server on Boost.Asio and Boost.Beast. Only stream.h and tls.h also know them.
 //
 //   greeting -> idle -> header -> body -> working (pool) -> writing -> idle
 //                                            |               ^
@@ -22,6 +22,7 @@
 #include <set>
 
 #include "server/stream.h"
+#include "server/tls.h"
 
 namespace once::server {
 // Not anonymous: HttpServer::Impl has a member of this type.
@@ -40,6 +41,20 @@ constexpr std::size_t kMostUnsent = 1 << 20;  // bytes for a client that reads s
 
 class Connection;
 
+// Sends what fits into the socket's buffer, and that nothing follows.
+template <class Given>
+void send_last(Given& socket, const Response& response) {
+  std::string text =
+      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
+                  phrase(response.status), response.type, response.body.size());
+  for (const Header& each : response.headers) text += each.name + ": " + each.value + "\r\n";
+  text += "Connection: close\r\n\r\n" + response.body;
+  Failed ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(text), ignored);
+  socket.shutdown(asio::socket_base::shutdown_send, ignored);
+}
+
 // What the connections of one server share.
 struct Shared {
   Shared(ServerOptions given, Service& service_of)
@@ -49,6 +64,7 @@ struct Shared {
   Service& service;
   asio::io_context io{1};
   asio::thread_pool pool;
+  std::unique_ptr<asio::ssl::context> tls{};  // null without TLS
   std::set<std::shared_ptr<Connection>> connections{};
   std::array<char, 4096> scratch{};  // for bytes that nobody needs
   bool draining = false;
@@ -57,13 +73,15 @@ struct Shared {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Shared& shared, Socket socket)
-      : shared_(shared), stream_(std::move(socket), nullptr), guard_(shared.io) {}
+  // `tls` may be null.
+  Connection(Shared& shared, Socket socket, asio::ssl::context* tls)
+      : shared_(shared), stream_(std::move(socket), tls), guard_(shared.io) {}
 
   void start() {
     arm(shared_.options.header_time);
     stream_.handshake([self = shared_from_this()](Failed failed) {
       if (self->closed()) return;
+      if (sent_plain_http(failed)) return self->refuse_plain_http();
       if (failed) return self->close();
       self->await_request();
     });
@@ -284,6 +302,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void send(const std::string& more) {
+    if (more.empty()) return close();
     unsent_ += more;
     if (unsent_.size() > kMostUnsent) return close();  // the client does not read
     if (sending_.empty()) send_unsent();
@@ -350,12 +369,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
     serializer_.reset();
     response_ = {};
     if (keep_alive_) return await_request();
-    // Closing with unread bytes would make the kernel drop the response.
     state_ = State::lingering;
     arm(kLinger);
     stream_.end_sending([self = shared_from_this()] {
       if (!self->closed()) self->linger();
     });
+  }
+
+  // The client cannot read TLS, so the answer is plain.
+  void refuse_plain_http() {
+    state_ = State::lingering;
+    arm(kLinger);
+    send_last(stream_.socket(),
+              shared_.service.refuse(400, "this port speaks TLS; send the request to https://"));
+    linger();
   }
 
   void linger() {
@@ -425,6 +452,11 @@ class HttpServer::Impl {
   }
 
   Result<void> listen() {
+    if (shared_.options.tls) {
+      auto context = tls_context(*shared_.options.tls);
+      if (!context) return context.error();
+      shared_.tls = std::move(*context);
+    }
     if (shared_.options.tcp) {
       if (auto done = listen_tcp(*shared_.options.tcp); !done) return done;
     }
@@ -485,13 +517,16 @@ class HttpServer::Impl {
 
   template <class Acceptor>
   void accept(Acceptor& acceptor) {
-    acceptor.async_accept([this, &acceptor](Failed failed, auto socket) {
+    constexpr bool kTcp = std::is_same_v<Acceptor, asio::ip::tcp::acceptor>;
+    auto* const tls = kTcp ? shared_.tls.get() : nullptr;
+    acceptor.async_accept([this, &acceptor, tls](Failed failed, auto socket) {
       if (failed == asio::error::operation_aborted || !acceptor.is_open()) return;
       if (failed) return accept_later(acceptor);
       if (shared_.connections.size() >= shared_.options.connections) {
-        turn_away(std::move(socket));
+        // Before its handshake, a client of TLS could not read an answer.
+        if (tls == nullptr) send_last(socket, shared_.service.refuse(503, "too many connections"));
       } else {
-        auto connection = std::make_shared<Connection>(shared_, Socket(std::move(socket)));
+        auto connection = std::make_shared<Connection>(shared_, Socket(std::move(socket)), tls);
         shared_.connections.insert(connection);
         connection->start();
       }
@@ -506,21 +541,6 @@ class HttpServer::Impl {
     again_.async_wait([this, &acceptor](Failed) {
       if (acceptor.is_open()) accept(acceptor);
     });
-  }
-
-  // Sends what fits into the socket's buffer and closes.
-  template <class Turned>
-  void turn_away(Turned socket) {
-    const Response response = shared_.service.refuse(503, "too many connections");
-    const std::string text = fmt::format(
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {}\r\nContent-Length: "
-        "{}\r\nRetry-After: "
-        "1\r\nConnection: close\r\n\r\n{}",
-        response.type, response.body.size(), response.body);
-    Failed ignored;
-    socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(text), ignored);
-    socket.shutdown(asio::socket_base::shutdown_send, ignored);
   }
 
   void drain() {

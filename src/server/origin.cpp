@@ -24,6 +24,18 @@ std::size_t count_of(const Request& request, std::string_view name) {
                     [&](const Header& each) { return equal_ignoring_case(each.name, name); }));
 }
 
+// A page of the server itself has the scheme and the host that the browser asked for.
+bool is_own_page(std::string_view origin, const Request& request, const Site& site) {
+  const std::string host(request.header("Host").value_or(""));
+  if (!site.behind_proxy)
+    return equal_ignoring_case(origin, fmt::format("{}://{}", site.tls ? "https" : "http", host));
+  const std::string forwarded(request.header("X-Forwarded-Host").value_or(host));
+  for (const std::string& each : {host, forwarded})
+    for (const std::string_view scheme : {"http", "https"})
+      if (equal_ignoring_case(origin, fmt::format("{}://{}", scheme, each))) return true;
+  return false;
+}
+
 }  // namespace
 
 bool is_loopback(const std::string& address) {
@@ -33,17 +45,17 @@ bool is_loopback(const std::string& address) {
   return ::inet_pton(AF_INET6, address.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
-std::optional<std::string> foreign(const Request& request, const std::vector<std::string>& hosts) {
+std::optional<std::string> foreign(const Request& request, const Site& site) {
   const auto host = request.header("Host");
   if (!host || count_of(request, "Host") > 1) return "a request needs one Host header";
   const std::string name = host_of(*host);
-  const bool known = equal_ignoring_case(name, "localhost") || is_loopback(name) ||
-                     std::find(hosts.begin(), hosts.end(), name) != hosts.end();
+  const bool known = site.any_host || equal_ignoring_case(name, "localhost") || is_loopback(name) ||
+                     std::find(site.hosts.begin(), site.hosts.end(), name) != site.hosts.end();
   if (!known)
     return fmt::format("this server is not the host \"{}\"; send an address that it listens on",
                        name);
   const auto origin = request.header("Origin");
-  if (origin && !equal_ignoring_case(*origin, fmt::format("http://{}", *host)))
+  if (origin && !is_own_page(*origin, request, site))
     return fmt::format("a page of the origin \"{}\" may not use this server", *origin);
   return {};
 }

@@ -8,6 +8,8 @@ namespace {
 int status_of(const Error& error) {
   if (error.in_doubt) return 503;
   if (error.reason == Reason::queue_not_empty) return 409;
+  if (error.reason == Reason::no_valid_token) return 401;
+  if (error.reason == Reason::not_permitted) return 403;
   switch (error.code) {
     case Code::invalid_input: return 400;
     case Code::not_found: return 404;
@@ -42,6 +44,7 @@ Response problem(int status, const Error& error) {
                     .body = cli::add_error_facts(line, error).str() + '\n'};
   if (status == 429 || (status == 503 && error.retryable))
     response.headers.push_back({"Retry-After", "1"});
+  if (status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer realm=\"once\""});
   return response;
 }
 

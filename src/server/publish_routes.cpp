@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "server/access.h"
 #include "server/api.h"
 #include "server/fields.h"
 #include "server/problem.h"
@@ -110,7 +111,8 @@ struct BatchLine {
 };
 
 // The lines up to kBatch tasks. Takes them off the front of `text`.
-std::vector<BatchLine> publish_lines(Zone& zone, std::string_view& text, std::uint64_t& number) {
+std::vector<BatchLine> publish_lines(Zone& zone, const AccessToken* caller, std::string_view& text,
+                                     std::uint64_t& number) {
   std::vector<BatchLine> lines;
   std::vector<Task> tasks;
   std::vector<std::size_t> places;  // of the tasks in `lines`
@@ -123,6 +125,10 @@ std::vector<BatchLine> publish_lines(Zone& zone, std::string_view& text, std::ui
     auto task = cli::task_from(line);
     if (!task) {
       lines.push_back({number, task.error()});
+      continue;
+    }
+    if (auto may = may_use_topic(caller, task->topic); !may) {
+      lines.push_back({number, may.error()});
       continue;
     }
     places.push_back(lines.size());
@@ -145,7 +151,7 @@ Reply publish_batch(Zone& zone, const Call& call) {
   std::string_view rest = call.request().body;
   std::uint64_t number = 0;
   while (!rest.empty()) {
-    for (const BatchLine& each : publish_lines(zone, rest, number)) {
+    for (const BatchLine& each : publish_lines(zone, call.request().caller.get(), rest, number)) {
       cli::JsonLine line;
       line.number("line", each.number);
       if (each.receipt) {

@@ -29,6 +29,10 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
+std::string_view method_of(const Request& request) {
+  return request.method == "HEAD" ? std::string_view("GET") : request.method;
+}
+
 bool is_parameter(std::string_view segment) {
   return segment.size() > 2 && segment.front() == '{' && segment.back() == '}';
 }
@@ -90,7 +94,7 @@ std::optional<std::string> Call::query(const std::string& name) const {
   return found == query_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Router::Router(std::vector<Route> routes) {
+Router::Router(std::vector<Route> routes, Guard guard) : guard_(std::move(guard)) {
   for (Route& route : routes) {
     Path path = pattern_of(route.pattern);
     routes_.push_back({std::move(route), std::move(path)});
@@ -127,15 +131,27 @@ std::optional<Parameters> Router::match(const Path& pattern, const Path& path) {
   return parameters;
 }
 
+Router::Path Router::path_of(const Request& request) {
+  return pattern_of(request.target.substr(0, request.target.find('?')));
+}
+
+const Route* Router::route_of(const Request& request) const {
+  const Path path = path_of(request);
+  const std::string_view method = method_of(request);
+  for (const Compiled& each : routes_)
+    if (each.route.method == method && match(each.path, path)) return &each.route;
+  return nullptr;
+}
+
 Answer Router::answer(const Request& request) const {
   const std::string_view target = request.target;
   const std::size_t question = target.find('?');
   if (!target.starts_with('/'))
     return problem(invalid_input("the target of a request is a path that starts with a slash"));
-  const Path path = pattern_of(std::string(target.substr(0, question)));
+  const Path path = path_of(request);
   const std::string_view query =
       question == target.npos ? std::string_view{} : target.substr(question + 1);
-  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string_view method = method_of(request);
   std::set<std::string> allowed;
   for (const Compiled& each : routes_) {
     auto parameters = match(each.path, path);
@@ -163,7 +179,11 @@ Answer Router::call(const Route& route, const Request& request, Parameters path,
   }
   auto parameters = query_of(query, route.queries);
   if (!parameters) return problem(parameters.error());
-  Reply reply = route.handler(Call(request, std::move(path), std::move(*parameters)));
+  const Call call(request, std::move(path), std::move(*parameters));
+  if (guard_) {
+    if (auto may = guard_(route, call); !may) return problem(may.error());
+  }
+  Reply reply = route.handler(call);
   if (const auto* error = std::get_if<Error>(&reply)) return problem(*error);
   if (auto* parked = std::get_if<Parked>(&reply)) return std::move(*parked);
   if (auto* streamed = std::get_if<Streamed>(&reply)) return std::move(*streamed);

@@ -45,7 +45,13 @@ struct Route {
 
 class Router {
  public:
-  explicit Router(std::vector<Route> routes);
+  // Whether a call may be made. The router asks it before the handler.
+  using Guard = std::function<Result<void>(const Route&, const Call&)>;
+
+  explicit Router(std::vector<Route> routes, Guard guard = {});
+
+  // The route of a request. Returns null if no route has its method and path.
+  const Route* route_of(const Request& request) const;
 
   // Calls the handler. Returns a problem document if no route matches, if the query has an unknown
   // parameter, or if the handler fails.
@@ -61,12 +67,14 @@ class Router {
     Path path{};
   };
   static Path pattern_of(const std::string& pattern);
+  static Path path_of(const Request& request);
   static std::optional<std::map<std::string, std::string>> match(const Path& pattern,
                                                                  const Path& path);
   Answer call(const Route& route, const Request& request, std::map<std::string, std::string> path,
               std::string_view query) const;
 
   std::vector<Compiled> routes_;
+  Guard guard_;
 };
 
 // Returns nullopt if a percent sign is not followed by two hexadecimal digits.

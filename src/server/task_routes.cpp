@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "server/access.h"
 #include "server/api.h"
 #include "server/fields.h"
 #include "server/problem.h"
@@ -222,9 +223,11 @@ Result<Action> read_action(const Zone& zone, const Call& call, std::vector<std::
     if (!text) return text.error();
     *to = std::move(*text);
   }
-  if (!who || who->empty())
+  auto decides = who_of(call.request(), who);
+  if (!decides) return decides.error();
+  if (decides->empty())
     return invalid_input("\"who\" must name the person who decides; nothing was done");
-  action.by = {.who = std::move(*who), .why = why.value_or("")};
+  action.by = {.who = std::move(*decides), .why = why.value_or("")};
   if (fields->has("result")) {
     auto result = Body::json(fields->json()["result"].dump());
     if (!result) return result.error();

@@ -72,7 +72,7 @@ std::string settled_json(std::string_view claim, State state) {
 
 std::string step_start_json(const StepStart& begun) {
   JsonLine line;
-  line.text("outcome", name_of(begun.kind));
+  line.text("outcome", name_of(begun.kind)).text("idempotency_key", begun.idempotency_key);
   if (begun.kind == StepStart::Kind::remembered) line.body("result", "raw", begun.result);
   return line.str();
 }

@@ -133,8 +133,8 @@ Result<std::vector<Offer>> Consumer::offer_once(std::size_t most, Duration wait,
     const Duration longest = std::min(writer_.policy()->lease, core::kOfferLease) / 3;
     auto first = offer_in_slots(1, std::min(wait, longest), stop, to);
     if (!first || first->empty() || first->size() >= most) return first;
-    const auto others = [&](std::size_t offered) { return to(offered + first->size()); };
-    if (auto more = offer_in_slots(most - first->size(), Duration{0}, stop, others))
+    const auto after_first = [&](std::size_t offered) { return to(first->size() + offered); };
+    if (auto more = offer_in_slots(most - first->size(), Duration{0}, stop, after_first))
       std::move(more->begin(), more->end(), std::back_inserter(*first));
     return first;
   }
@@ -212,13 +212,15 @@ std::vector<Offer> Consumer::offers_of(RunningTasks tasks) {
   const auto slots = slots_of(tasks);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     RunningTask& task = *tasks[i];
-    if (slots[i] || !limited)
+    if (!limited || slots[i]) {
       offers.push_back(offer_of(task, slots[i]));
-    else  // its slot is lost, or max_running is new
-      withdrawn.push_back({.at = task.address,
-                           .known = task.stored,
-                           .command = core::Release{.nonce = task.nonce},
-                           .handle = task.handle});
+      continue;
+    }
+    // Its slot is lost, or max_running is new.
+    withdrawn.push_back({.at = task.address,
+                         .known = task.stored,
+                         .command = core::Release{.nonce = task.nonce},
+                         .handle = task.handle});
   }
   // Nobody knows these claims. One that cannot be given back now ends by itself.
   if (!withdrawn.empty()) static_cast<void>(writer_.write(std::move(withdrawn)));
@@ -243,18 +245,10 @@ Offer Consumer::offer_of(RunningTask& task, const std::optional<ClaimSlot>& slot
     made.can_probe = record.offer->can_probe;
   } else {
     made.worker = record.attempts.back().worker;
-    made.started = started(made.claim, made.key, std::move(task.task), task.sequence, task.stored);
-    made.started->lease = made.lease;
+    made.started = started(made.claim, made.key, std::move(task.task), task.sequence, task.stored,
+                           until_of(slot));
   }
   return made;
-}
-
-// A claim must not run without its slot.
-Duration Consumer::lease_left(const core::Stored& stored,
-                              const std::optional<core::StoreTime>& slot_until) const {
-  core::StoreTime end = stored.stamp + stored.record.lease;
-  if (slot_until) end = std::min(end, *slot_until);
-  return std::max(Duration{0}, end - store_.now());
 }
 
 void Consumer::withdraw(std::span<const std::string> claims) {
@@ -263,6 +257,14 @@ void Consumer::withdraw(std::span<const std::string> claims) {
       claims, [](std::size_t, const core::Nonce& nonce, const core::Record*) -> core::Command {
         return core::Release{.nonce = nonce, .if_offered = true};
       }));
+}
+
+// A claim must not run without its slot.
+Duration Consumer::lease_left(const core::Stored& stored,
+                              const std::optional<core::StoreTime>& slot_until) const {
+  core::StoreTime end = stored.stamp + stored.record.lease;
+  if (slot_until) end = std::min(end, *slot_until);
+  return std::max(Duration{0}, end - store_.now());
 }
 
 // --- Commands of a claim ------------------------------------------------------------------------
@@ -453,14 +455,13 @@ Result<StartedTask> Consumer::start_answer(const std::string& claim, store::Entr
             .headers = std::move(entry.headers)};
   if (entry.delay > Duration{0}) task.not_before = entry.published_at + entry.delay;
   if (entry.lives) task.expires = entry.published_at + *entry.lives;
-  StartedTask made =
-      started(claim, handle_of(claim)->key, std::move(task), entry.sequence, *written->stored);
-  made.lease = lease_left(*written->stored, written->slot_until);
-  return made;
+  return started(claim, handle_of(claim)->key, std::move(task), entry.sequence, *written->stored,
+                 written->slot_until);
 }
 
 StartedTask Consumer::started(std::string claim, std::string key, Task task,
-                              core::Sequence sequence, const core::Stored& stored) const {
+                              core::Sequence sequence, const core::Stored& stored,
+                              const std::optional<core::StoreTime>& slot_until) const {
   const core::Record& record = stored.record;
   StartedTask made{.claim = std::move(claim),
                    .task = std::move(task),
@@ -470,7 +471,7 @@ StartedTask Consumer::started(std::string claim, std::string key, Task task,
                    .attempt = static_cast<int>(record.claims),
                    .in_doubt = record.in_doubt,
                    .probing = record.attempts.back().probing,
-                   .lease = lease_left(stored, {})};
+                   .lease = lease_left(stored, slot_until)};
   TaskAttempt attempt{
       .task = made.task, .zone = zone_, .queue = settings_.queue.name, .key = made.key};
   const auto step = settings_.queue.stream.empty()
@@ -510,6 +511,15 @@ std::vector<Result<RenewResult>> Consumer::renew(std::span<const std::string> cl
 
 // --- Steps ----------------------------------------------------------------------------------------
 
+std::string Consumer::key_of(std::string_view claim, std::string_view step) const {
+  const auto handle = handle_of(claim);
+  const Task no_task;
+  return idempotency_key(
+      TaskAttempt{
+          .task = no_task, .zone = zone_, .queue = settings_.queue.name, .key = handle->key},
+      step);
+}
+
 Result<StepStart> Consumer::begin_step(std::string_view claim, std::string_view name,
                                        StepOptions options) {
   if (auto ok = core::check_step_name(name); !ok) return ok.error();
@@ -534,12 +544,15 @@ Result<StepStart> Consumer::begin_step(std::string_view claim, std::string_view 
   const core::Record& record = written->stored->record;
   switch (written->decision.verdict) {
     case core::Verdict::step_begun:
-    case core::Verdict::already_done: return StepStart{};
-    case core::Verdict::step_in_doubt: return StepStart{.kind = StepStart::Kind::ask};
+    case core::Verdict::already_done: return StepStart{.idempotency_key = key_of(claim, name)};
+    case core::Verdict::step_in_doubt:
+      return StepStart{.kind = StepStart::Kind::ask, .idempotency_key = key_of(claim, name)};
     case core::Verdict::step_remembered: {
       const core::Step* step = core::find_step(record, name);
       if (!step->result_cut)
-        return StepStart{.kind = StepStart::Kind::remembered, .result = step->result};
+        return StepStart{.kind = StepStart::Kind::remembered,
+                         .result = step->result,
+                         .idempotency_key = key_of(claim, name)};
       return Error{.code = Code::too_large,
                    .message = "step " + core::quoted(name) +
                               " has run, but an older Once kept only the first MiB of its result; "

@@ -69,6 +69,7 @@ class Consumer {
     std::vector<std::optional<ClaimSlot>> slots{};  // of the claims
   };
   Result<Handle> handle_of(std::string_view claim) const;
+  std::string key_of(std::string_view claim, std::string_view step) const;  // idempotency key
   Intents intents_of(std::span<const std::string> claims, const Make& make, Needs needs);
   void keep_slots(Intents& made);
   void give_slots_back(const Intents& made, std::span<const Result<WriteResult>> written);
@@ -83,7 +84,8 @@ class Consumer {
   Result<StartedTask> start_answer(const std::string& claim, store::Entry entry,
                                    const Result<ClaimWrite>& written) const;
   StartedTask started(std::string claim, std::string key, Task task, core::Sequence sequence,
-                      const core::Stored& stored) const;
+                      const core::Stored& stored,
+                      const std::optional<core::StoreTime>& slot_until) const;
   Duration lease_left(const core::Stored& stored,
                       const std::optional<core::StoreTime>& slot_until) const;
   core::Command command_of(const Settlement& settlement, const core::Nonce& nonce) const;

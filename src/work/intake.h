@@ -31,11 +31,11 @@ struct IntakeRequest {
   std::size_t handlers = 1;
   Duration wait{};         // for the first delivery
   std::stop_token stop{};  // ends the wait
-  // The nonces of the claims, in order; no more claims than nonces. Empty: random ones.
-  std::vector<core::Nonce> nonces{};
   // Who gets the claim after `claimed` others; nullopt: nobody now. The store's write calls it. Empty:
   // the worker in the settings gets every claim.
   ChooseWorker to{};
+  // The nonces of the claims, in order; no more claims than nonces. Empty: random ones.
+  std::vector<core::Nonce> nonces{};
   // Whether one more task may be claimed after `claimed`. The store's write calls it. May be empty.
   std::function<bool(std::size_t claimed, core::StoreTime now)> allowed{};
 };

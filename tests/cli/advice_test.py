@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 from once_command import OnceTest  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-GROUPS = ("queue", "flow", "dead", "doubt")
+GROUPS = ("queue", "flow", "dead", "doubt", "token")
 
 
 def texts(source):

@@ -114,7 +114,8 @@ class Claims(ClaimsTest):
         claim = self.offers(wait="10s")[0]["claim"]
         self.assertEqual(["mail"], [each["step"] for each in self.begin(claim)["steps"]])
         begun = self.good(f"/v1/claims/{claim}/steps/mail:begin", {"call": "3"})
-        self.assertEqual({"outcome": "remembered", "result": {"sent": 17}}, begun)
+        self.assertEqual(("remembered", {"sent": 17}), (begun["outcome"], begun["result"]))
+        self.assertRegex(begun["idempotency_key"], "^[0-9a-f]{64}$")
 
     def test_an_offer_waits_for_a_publish(self):
         answers = []

@@ -20,7 +20,8 @@ COMMANDS = [
     ["flow"], ["flow", "add"], ["flow", "list"], ["flow", "export"], ["flow", "start"], ["flow", "wait"], ["flow", "work"], ["flow", "signal"],
     ["flow", "approve"], ["flow", "cancel"], ["flow", "retry"], ["flow", "runs"], ["flow", "show"],
     ["flow", "events"], ["flow", "graph"],
-    ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["serve"], ["bench"], ["demo"], ["version"], ["completion"], ["help"],
+    ["canonical"], ["retention"], ["audit"], ["metrics"], ["doctor"], ["serve"], ["token"], ["token", "add"], ["token", "list"],
+    ["token", "remove"], ["bench"], ["demo"], ["version"], ["completion"], ["help"],
 ]  # fmt: skip
 
 
@@ -78,6 +79,12 @@ class Mistakes(OnceTest):
             ["flow", "events"], ["flow", "graph"], ["flow", "export"], ["flow", "export", "w@x"],
             ["flow", "wait"], ["flow", "wait", "r", "--timeout", "5"], ["flow", "add", "--check"],
             ["serve", "x"], ["serve", "--listen"], ["serve", "--listen", "0.0.0.0:1"], ["serve", "--socket", ""],
+            ["serve", "--tls-cert", "a.pem"], ["serve", "--tls-key", "a.key"], ["serve", "--listen", "[::]:0"],
+            ["serve", "--tls-cert", "missing.pem", "--tls-key", "missing.key"],
+            ["serve", "--socket", "s", "--tls-cert", "a.pem", "--tls-key", "a.key"],
+            ["token"], ["token", "add"], ["token", "add", "t"], ["token", "add", "t", "--role", "x"],
+            ["token", "add", "t", "--role", "read", "--topic", "a..b"], ["token", "add", "", "--role", "read"],
+            ["token", "add", "t", "--role", "read", "--expires", "2020-01-01"], ["token", "remove"], ["token", "list", "x"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertTrue(self.once(*arguments).err.startswith("once: "))
@@ -125,7 +132,7 @@ class Stores(OnceTest):
             ["flow", "list"], ["flow", "start", "w"], ["flow", "work", "--until-empty"], ["flow", "signal", "r", "n", "--id", "i"],
             ["flow", "approve", "r", "s"], ["flow", "cancel", "r"], ["flow", "retry", "r"], ["flow", "runs"],
             ["flow", "show", "r"], ["flow", "events", "r"], ["flow", "graph", "w"],
-            ["flow", "export", "w"], ["flow", "wait", "r"],
+            ["flow", "export", "w"], ["flow", "wait", "r"], ["token", "list"], ["token", "remove", "t"],
         ]:  # fmt: skip
             with self.subTest(arguments=arguments):
                 self.assertIn("NATS" if NATS else "once.db", self.refused(5, *arguments))

@@ -14,6 +14,10 @@ class PythonAgent(agent.AgentTest):
         self.run_example("04-python-agent")
         self.paid_once_and_published("lost")
 
+    def test_finished_steps_are_paid_once_over_http(self):
+        self.run_example("04-python-agent", "run-http")
+        self.paid_once_and_published("lost")
+
 
 if __name__ == "__main__":
     unittest.main()

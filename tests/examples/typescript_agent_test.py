@@ -13,15 +13,22 @@ from example import skip_loudly  # noqa: E402
 
 
 class TypeScriptAgent(agent.AgentTest):
-    def test_finished_steps_are_paid_once(self):
+    def setUp(self):
+        super().setUp()
         missing = [tool for tool in ("node", "tsc") if not shutil.which(tool)]
         if missing:
             skip_loudly(self, f"no {' and no '.join(missing)} here; `tools/setup test` installs it")
         version = subprocess.check_output(["node", "--version"], text=True).strip()
         if int(version.lstrip("v").split(".")[0]) < 18:
             skip_loudly(self, f"node is {version}, and the example needs 18")
+
+    def test_finished_steps_are_paid_once(self):
         self.run_example("05-typescript-agent")
         self.paid_once_and_published("unknown")
+
+    def test_finished_steps_are_paid_once_over_http(self):
+        self.run_example("05-typescript-agent", "run-http")
+        self.paid_once_and_published("lost")
 
 
 if __name__ == "__main__":

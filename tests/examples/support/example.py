@@ -21,10 +21,10 @@ class ExampleTest(SystemTest):
         (commands / "once").symlink_to(Path(BIN).resolve())
         self.environment["PATH"] = f"{commands}{os.pathsep}{self.environment['PATH']}"
 
-    def run_example(self, name):
+    def run_example(self, name, script="run"):
         """Its run script, to its end; returns what it printed."""
         process = subprocess.Popen(
-            [EXAMPLES / name / "run", self.folder],
+            [EXAMPLES / name / script, self.folder],
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

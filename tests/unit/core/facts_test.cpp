@@ -52,6 +52,8 @@ TEST(Reason, HasAName) {
   EXPECT_EQ(to_string(Reason::claim_not_started), "claim_not_started");
   EXPECT_EQ(to_string(Reason::step_under_way), "step_under_way");
   EXPECT_EQ(to_string(Reason::step_cannot_repeat), "step_cannot_repeat");
+  EXPECT_EQ(to_string(Reason::no_valid_token), "no_valid_token");
+  EXPECT_EQ(to_string(Reason::not_permitted), "not_permitted");
 }
 
 }  // namespace

@@ -325,6 +325,19 @@ TEST(Names, AFilterMatchesTopicsAsInNats) {
 }
 
 // A queue of anybody's would run Once's own events.
+TEST(Names, AFilterCoversFiltersThatMatchNoMore) {
+  for (const auto& [filter, other] :
+       {std::pair("a.b", "a.b"), std::pair("a.*", "a.b"), std::pair("a.*", "a.*"),
+        std::pair("a.>", "a.>"), std::pair("a.>", "a.*"), std::pair("a.>", "a.b.>"),
+        std::pair(">", ">"), std::pair(">", "*"), std::pair("*.>", "a.>"), std::pair("*.*", "a.*")})
+    EXPECT_TRUE(covers(filter, other)) << filter << ' ' << other;
+  for (const auto& [filter, other] :
+       {std::pair("a.*", "a.>"), std::pair("a.b", "a.*"), std::pair("a.b", "a.>"),
+        std::pair("a.>", ">"), std::pair("a.>", "*.>"), std::pair("a.>", "a"), std::pair("*", ">"),
+        std::pair("*.*", "*.>"), std::pair(">", "$once.a"), std::pair("a.>", "b.>")})
+    EXPECT_FALSE(covers(filter, other)) << filter << ' ' << other;
+}
+
 TEST(Names, TopicsOfOncesOwnAreMatchedOnlyByFiltersOfItsOwn) {
   for (const char* filter : {">", "*.>", "*.flow.>", "*.*.*", "*.flow.x", "*"})
     for (const char* topic : {"$once.flow.x", "$once.flow", "$once"})

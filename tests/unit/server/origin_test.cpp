@@ -7,7 +7,11 @@ namespace once::server {
 namespace {
 
 bool refused(std::vector<Header> headers) {
-  return foreign(Request{.headers = std::move(headers)}, {"127.0.0.1"}).has_value();
+  return foreign(Request{.headers = std::move(headers)}, Site{.hosts = {"127.0.0.1"}}).has_value();
+}
+
+bool refused(std::vector<Header> headers, const Site& site) {
+  return foreign(Request{.headers = std::move(headers)}, site).has_value();
 }
 
 TEST(Origin, KnowsLoopbackAddresses) {
@@ -34,6 +38,29 @@ TEST(Origin, AllowsOnlyItsOwnPages) {
        {"null", "", "http://127.0.0.1", "http://127.0.0.1:7071", "https://127.0.0.1:7070",
         "http://localhost:7070", "http://evil.example"})
     EXPECT_TRUE(refused({host, {"Origin", origin}})) << origin;
+}
+
+TEST(Origin, KnowsNoNamesOfAServerForOtherMachines) {
+  const Site site{.hosts = {"0.0.0.0"}, .any_host = true, .tls = true};
+  EXPECT_FALSE(refused({{"Host", "once.example.org"}}, site));
+  EXPECT_FALSE(refused({{"Host", "h:7070"}, {"Origin", "https://h:7070"}}, site));
+  EXPECT_TRUE(refused({{"Host", "h:7070"}, {"Origin", "http://h:7070"}}, site));
+  EXPECT_TRUE(refused({{"Host", "h"}, {"Origin", "https://evil.example"}}, site));
+  EXPECT_TRUE(refused({}, site));
+  EXPECT_TRUE(refused({{"Host", "h"}, {"Host", "h"}}, site));
+}
+
+TEST(Origin, TakesTheHostThatAProxyForwards) {
+  const Site site{.any_host = true, .behind_proxy = true};
+  const Header host{"Host", "10.0.0.7:7070"};
+  const Header forwarded{"X-Forwarded-Host", "once.example.org"};
+  EXPECT_FALSE(refused({host, forwarded, {"Origin", "https://once.example.org"}}, site));
+  EXPECT_FALSE(refused({host, {"Origin", "https://10.0.0.7:7070"}}, site));
+  EXPECT_TRUE(refused({host, {"Origin", "https://once.example.org"}}, site));
+  EXPECT_TRUE(refused({host, forwarded, {"Origin", "https://evil.example"}}, site));
+  // Without a proxy, a client that sends the header gains nothing.
+  EXPECT_TRUE(refused({host, forwarded, {"Origin", "https://once.example.org"}},
+                      Site{.any_host = true, .tls = true}));
 }
 
 }  // namespace
