@@ -186,17 +186,23 @@ class Claims(ClaimsTest):
         self.assertEqual("retrying", self.state("a"))
 
 
-    def test_a_queue_that_gets_a_limit_offers_nothing_more_and_its_claims_go_on(self):
-        self.publish("a")
-        self.publish("b")
+    def test_a_queue_that_gets_a_limit_keeps_it_and_its_claims_go_on(self):
+        for id in "abcd":
+            self.publish(id)
         claim = self.offers(1)[0]["claim"]
         self.begin(claim)
         self.ok("queue", "set", "q", "--max-running", "2")
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.serve()
-        self.assertIn("max_running", self.problem(400, "invalid_input", "/v1/queues/q/claims", {"worker": "w"})["detail"])
+        out = [offer["claim"] for offer in self.offers(5)]
+        self.assertEqual(2, len(out), "a claim without a slot is not counted")
+        self.assertEqual([], self.offers(5))
         self.assertEqual("completed", self.good(f"/v1/claims/{claim}:complete")["state"])
+        self.assertEqual([], self.offers(5))
+        self.begin(out[0])
+        self.assertEqual("completed", self.good(f"/v1/claims/{out[0]}:complete")["state"])
+        self.assertEqual(1, len(self.offers(5)))
 
 
 class Polls(ClaimsTest):

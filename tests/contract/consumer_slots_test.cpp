@@ -119,18 +119,17 @@ TEST_P(ConsumerSlotsContract, ASettledOrReleasedClaimGivesItsSlotBack) {
 
 TEST_P(ConsumerSlotsContract, ASettlementThatDoesNotEndTheClaimKeepsItsSlot) {
   add_limited(1, {.attempts = 3, .in_doubt = InDoubt::probe});
-  publish_some(2);
+  publish_some(1);
   Consumer puller = zone.consumer("q", {.name = "puller", .can_probe = true}).value();
   const std::string first = claims(puller).at(0);
   EXPECT_EQ(settle(puller, first).error().reason, Reason::claim_not_started);
   EXPECT_EQ(slots_held(), 1U) << "it is still offered";
   puller.start(first).value();
   pass(kLease + kMore);
-  std::optional<std::string> probing;
-  for (const std::string& each : claims(puller))
-    if (puller.start(each).value().probing) probing = each;
-  if (!probing) GTEST_SKIP() << "the other task came first";
-  EXPECT_EQ(puller.settle({{.claim = *probing, .probe = Settlement::Probe::did_not_happen}})
+  const std::string probing = claims(puller).at(0);
+  EXPECT_TRUE(puller.start(probing).value().probing);
+  publish("later");
+  EXPECT_EQ(puller.settle({{.claim = probing, .probe = Settlement::Probe::did_not_happen}})
                 .states.at(0)
                 .value(),
             State::running);
@@ -162,7 +161,7 @@ TEST_P(ConsumerSlotsContract, TheSlotOfALapsedOfferIsFreeSoonAfterIt) {
   ASSERT_THAT(got, SizeIs(1));
   EXPECT_EQ(puller.start(lost).error().code, Code::fenced);
   EXPECT_TRUE(puller.start(got[0]));
-  EXPECT_EQ(count(State::running), 1U);
+  EXPECT_EQ(view("t0").attempts.size() + view("t1").attempts.size(), 1U);
 }
 
 TEST_P(ConsumerSlotsContract, TheSlotOfADeadClientIsFreeSoonAfterItsLease) {
@@ -400,12 +399,11 @@ TEST_P(ConsumerSlotsContract, LostAnswersLeaveNoSlotForLongerThanALease) {
             held += view.state == State::running;
         EXPECT_LE(held, 1U);
         pass(kLease + kMore);
-        const auto again = puller.offer(1);
-        ASSERT_TRUE(again) << again.error().message;
-        const auto states = broken.status().value().queues.at(0).tasks;
-        if (states.at(State::completed) + states.at(State::dead) < 2U) {
-          EXPECT_THAT(*again, SizeIs(1));
-        }
+        // A call without a wait may meet a delivery of a settled task first.
+        std::size_t offered = 0;
+        for (int i = 0; i < 3 && offered == 0; ++i) offered = puller.offer(1).value().size();
+        const std::uint64_t done = broken.status().value().queues.at(0).tasks.at(State::completed);
+        EXPECT_EQ(offered, done < 2 ? 1U : 0U);
       }
     }
   }

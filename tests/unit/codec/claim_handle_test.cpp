@@ -37,7 +37,11 @@ TEST(ClaimHandle, NamesASlotOnlyIfTheClaimHasOne) {
   }
 }
 
-TEST(ClaimHandle, OfAnEarlierFormIsRead) { EXPECT_EQ(text(example()), "x"); }
+TEST(ClaimHandle, OfAnEarlierFormIsRead) {
+  const std::string_view earlier =
+      "AwQ3YzFiBQZvcmRlcnMHBmsA_y8rPQgRCxCrq6urq6urq6urq6urq6urDREkSlMuQUNLLngueS4xLjIuM0ZtPyQ";
+  EXPECT_EQ(claim_handle(earlier).value(), example());
+}
 
 TEST(ClaimHandle, AnyOtherTextIsRefused) {
   const std::string written = text(example());
