@@ -32,6 +32,7 @@ test:
 	@tools/nats-server >/dev/null || true
 	@tools/nats-server --old >/dev/null || true
 	@tools/nats-js >/dev/null || true
+	@tools/openapi-js >/dev/null || true
 	@tools/promtool >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) release asan tsan targets
 
@@ -41,6 +42,7 @@ nightly:
 	@tools/nats-server >/dev/null || true
 	@tools/nats-server --old >/dev/null || true
 	@tools/nats-js >/dev/null || true
+	@tools/openapi-js >/dev/null || true
 	@tools/promtool >/dev/null || true
 	@tools/once-0.1 $(JOBS) >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) --mutants all release asan tsan

@@ -136,8 +136,8 @@ function(once_benchmarks)
                                            benchmark::benchmark_main)
 endfunction()
 
-# once_fuzzers(FOLDER): one executable per FOLDER/*_fuzz.cpp, of the pure boxes alone. libFuzzer drives
-# it in a fuzz build. In any other build replay.cpp feeds it the corpus and random inputs of a fixed
+# once_fuzzers(FOLDER): one executable per FOLDER/*_fuzz.cpp, of the pure boxes alone, or for requests of
+# the server and all that it needs. libFuzzer drives it in a fuzz build. In any other build replay.cpp feeds it the corpus and random inputs of a fixed
 # seed, as a test.
 function(once_fuzzers folder)
   cmake_path(ABSOLUTE_PATH folder)
@@ -146,8 +146,16 @@ function(once_fuzzers folder)
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM target)
     string(REGEX REPLACE "_fuzz$" "" name ${target})
+    set(libraries once_core once_json once_codec once_definition)
+    if(name STREQUAL request)
+      if(NOT TARGET once_server)
+        continue()
+      endif()
+      set(libraries once_server once_shapes once::once Boost::headers)
+    endif()
     add_executable(${target} ${source})
-    target_link_libraries(${target} PRIVATE once_core once_json once_codec once_definition once_flags)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${target} PRIVATE ${libraries} once_flags)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                ${PROJECT_BINARY_DIR}/fuzzers)
     add_dependencies(fuzzers ${target})

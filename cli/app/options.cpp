@@ -148,11 +148,7 @@ CLI::Option* add_coming(CLI::App& app, const std::string& name, std::optional<Ti
 CLI::Option* add_moment(CLI::App& app, const std::string& name, std::optional<Time>& to,
                         const std::string& help) {
   auto take = [&to, name](const std::string& value) {
-    if (auto ago = parse_duration(value)) {
-      to = now() - *ago;
-      return;
-    }
-    to = parse_time(value);
+    to = parse_past(value, now());
     if (!to)
       refuse(name, value, "a time such as 2024-05-01T09:30:00Z, a date, or 2h for so long ago");
   };

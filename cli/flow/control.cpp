@@ -7,7 +7,6 @@
 #include "cli/app/options.h"
 #include "cli/app/session.h"
 #include "cli/flow/flow.h"
-#include "shapes/json_line.h"
 #include "shapes/values.h"
 #include "tooling/text.h"
 
@@ -38,28 +37,6 @@ std::string for_people(const SignalOptions& options, const SignalResult& sent) {
   return fmt::format("signal {} was there already, with run {}, and counts (duplicate)", name, run);
 }
 
-std::string in_json(const SignalOptions& options, const SignalResult& sent) {
-  JsonLine line;
-  line.text("run", options.run)
-      .text("signal", options.name)
-      .text("id", *options.id)
-      .text("result", sent.counts ? "counts" : "another_counts")
-      .boolean("duplicate", sent.receipt.duplicate);
-  if (sent.counts) {
-    line.number("sequence", sent.receipt.sequence);
-  } else {
-    line.null("sequence");
-  }
-  return line.text("counts", sent.first.id)
-      .json("first", JsonLine{}
-                         .text("id", sent.first.id)
-                         .number("sequence", sent.first.sequence)
-                         .text("at", format_time(sent.first.at))
-                         .text_or_null("by", sent.first.by)
-                         .str())
-      .str();
-}
-
 int signal(Session& session, const SignalOptions& options) {
   if (!options.id || options.id->empty()) {
     return session.usage(
@@ -78,7 +55,7 @@ int signal(Session& session, const SignalOptions& options) {
                                          {.who = options.by.value_or(""), .why = {}});
   if (!sent) return session.fail(sent.error());
   if (session.json) {
-    session.out.line(in_json(options, *sent));
+    session.out.line(signal_json(options.run, options.name, *options.id, *sent));
   } else {
     session.say(for_people(options, *sent));
   }
@@ -107,15 +84,7 @@ int approve(Session& session, const ApproveOptions& options) {
   if (!verdict) return session.fail(verdict.error());
   const std::string_view outcome = verdict->approved ? "approved" : "rejected";
   if (session.json) {
-    session.out.line(JsonLine{}
-                         .text("run", options.run.run)
-                         .text("step", options.step)
-                         .text("outcome", outcome)
-                         .boolean("duplicate", verdict->duplicate)
-                         .text_or_null("by", verdict->by)
-                         .text("at", format_time(verdict->at))
-                         .number("sequence", verdict->sequence)
-                         .str());
+    session.out.line(approved_json(options.run.run, options.step, *verdict));
   } else if (verdict->duplicate) {
     session.say(fmt::format("step {} of run {} was {} by {} before, at {} (#{})",
                             printable(options.step), printable(options.run.run), outcome,
@@ -127,15 +96,10 @@ int approve(Session& session, const ApproveOptions& options) {
   return kDone;
 }
 
-struct Cancelled {
-  std::string_view outcome{};
-  std::string_view words{};
-};
-
-Cancelled cancelled_from(RunPhase before) {
-  if (before == RunPhase::cancelled) return {"cancelled", "is cancelled already"};
-  if (before == RunPhase::failed) return {"closed", "is closed: it cannot be retried any more"};
-  return {"asked", "is asked to end: nothing more is begun, running steps are told to stop"};
+std::string_view cancelled_words(RunPhase before) {
+  if (before == RunPhase::cancelled) return "is cancelled already";
+  if (before == RunPhase::failed) return "is closed: it cannot be retried any more";
+  return "is asked to end: nothing more is begun, running steps are told to stop";
 }
 
 int cancel(Session& session, const RunOptions& options) {
@@ -147,11 +111,11 @@ int cancel(Session& session, const RunOptions& options) {
   if (const auto done = flows.cancel(options.run, options.who()); !done) {
     return session.fail(done.error());
   }
-  const Cancelled cancelled = cancelled_from(before->info.state);
   if (session.json) {
-    session.out.line(JsonLine{}.text("run", options.run).text("outcome", cancelled.outcome).str());
+    session.out.line(run_cancelled_json(options.run, before->info.state));
   } else {
-    session.say(fmt::format("run {} {}", printable(options.run), cancelled.words));
+    session.say(
+        fmt::format("run {} {}", printable(options.run), cancelled_words(before->info.state)));
   }
   return kDone;
 }
@@ -207,13 +171,7 @@ int retry(Session& session, const RunOptions& options) {
   const auto steps = flows.retry(options.run, options.who());
   if (!steps) return session.fail(steps.error());
   if (session.json) {
-    std::vector<std::string> names;
-    for (const std::string& step : *steps) names.push_back(json_string(step));
-    session.out.line(JsonLine{}
-                         .text("run", options.run)
-                         .number("round", before->round + 1)
-                         .json("steps", json_array(names))
-                         .str());
+    session.out.line(run_retried_json(options.run, before->round + 1, *steps));
   } else {
     session.say(
         fmt::format("run {} goes on: {}", printable(options.run), Again(*flow, *steps).text()));

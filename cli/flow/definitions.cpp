@@ -52,12 +52,7 @@ Result<FlowAdded> add_to_zone(const Session& session, const std::string& json) {
 
 void tell_added(Session& session, const FlowAdded& added) {
   if (session.json) {
-    session.out.line(JsonLine{}
-                         .text("workflow", added.workflow)
-                         .number("version", added.version)
-                         .boolean("added", added.added)
-                         .number("steps", added.steps)
-                         .str());
+    session.out.line(flow_added_json(added));
   } else if (added.added) {
     session.say(fmt::format("workflow {} version {}: {}", added.workflow, added.version,
                             counted(added.steps, "step")));
@@ -131,15 +126,7 @@ int list_workflows(Session& session) {
       {{"WORKFLOW"}, {"VERSION", Table::Align::right}, {"STEPS", Table::Align::right}, {"KEY"}});
   for (const FlowInfo& workflow : *workflows) {
     if (session.json) {
-      session.out.line(JsonLine{}
-                           .text("workflow", workflow.workflow)
-                           .number("version", workflow.version)
-                           .number("steps", workflow.steps)
-                           .text_or_null("idempotency_key", workflow.idempotency_key)
-                           .text_or_null("key_format", workflow.idempotency_key.empty()
-                                                           ? ""
-                                                           : to_string(workflow.key_format))
-                           .str());
+      session.out.line(flow_info_json(workflow));
     }
     table.row({workflow.workflow, fmt::format("{}", workflow.version),
                fmt::format("{}", workflow.steps),

@@ -5,6 +5,7 @@
 
 #include "once/view.h"
 #include "once/zone.h"
+#include "shapes/flow_json.h"
 
 namespace CLI {
 class App;
@@ -13,8 +14,6 @@ class App;
 namespace once::cli {
 
 class Session;
-
-inline constexpr std::string_view kEventsQueue = "once-flow";  // of the events of runs
 
 // Whether what inspect() did not find is a run. Other commands are for runs.
 bool is_run(const Zone& zone, const std::string& id, const Result<TaskView>& inspected);

@@ -5,71 +5,17 @@
 
 #include <algorithm>
 
+#include "shapes/flow_json.h"
 #include "shapes/json_line.h"
+#include "shapes/step_look.h"
 #include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
 namespace {
 
-bool settled(State state) {
-  return state == State::completed || state == State::dead || state == State::cancelled ||
-         state == State::duplicate;
-}
-
-StepLook active_look(const RunStep& step) {
-  constexpr StepLook kActive{"▶", "active", State::running};
-  if (step.kind != StepKind::task) return {"⏸", "waiting", State::retrying};
-  if (!step.task_state || settled(*step.task_state)) return kActive;
-  const State state = *step.task_state;
-  if (state == State::running) return {"▶", to_string(state), state};
-  return {"⏸", to_string(state), state == State::in_doubt ? state : State::retrying};
-}
-
 std::string_view outcome_of(const RunEvent& event) {
   return event.outcome ? to_string(*event.outcome) : std::string_view{};
-}
-
-// The library says why; the command says what to start.
-std::string why_of(const RunStep& step) {
-  return step.needs_runner ? step.why + " (once flow work)" : step.why;
-}
-
-std::string step_json(const RunStep& step) {
-  const bool failed = step.status == StepStatus::failed;
-  JsonLine line;
-  line.text("step", step.step)
-      .text("kind", to_string(step.kind))
-      .text("state", look_of(step).word)
-      .number("attempts", static_cast<std::uint64_t>(step.attempts))
-      .text_or_null("task", step.task)
-      .text_or_null("queue", step.queue)
-      .body_or_null("output", "raw", step.output)
-      .text_or_null("error", failed ? step.why : "")
-      .text_or_null("why", failed ? "" : why_of(step));
-  if (step.sequence > 0) {
-    line.number("sequence", step.sequence);
-  } else {
-    line.null("sequence");
-  }
-  return line.time_or_null("at", step.at).time_or_null("until", step.until).str();
-}
-
-JsonLine& add_head(JsonLine& line, const RunInfo& run) {
-  return line.text("run", run.run)
-      .text("workflow", run.workflow)
-      .number("version", run.version)
-      .text("state", to_string(run.state))
-      .number("steps_done", run.steps_done);
-}
-JsonLine& add_times(JsonLine& line, const RunInfo& run) {
-  return line.time("started_at", run.started_at)
-      .time_or_null("ended_at", run.ended_at)
-      .text_or_null("waits_for", run.waits_for)
-      .text_or_null("error", run.error);
-}
-JsonLine& add_key(JsonLine& line, const RunInfo& run) {
-  return run.key ? line.text("key", *run.key) : line.null("key");
 }
 
 std::string row(std::string_view label, std::string_view value) {
@@ -119,30 +65,6 @@ std::string steps_text(const RunView& run, Time now, const Style& style) {
 
 }  // namespace
 
-StepLook look_of(const RunStep& step) {
-  switch (step.status) {
-    case StepStatus::pending: return {"○", to_string(step.status), State::waiting};
-    case StepStatus::active: return active_look(step);
-    case StepStatus::completed: return {"✓", to_string(step.status), State::completed};
-    case StepStatus::failed: return {"✗", to_string(step.status), State::dead};
-    case StepStatus::skipped: return {"–", to_string(step.status), State::cancelled};
-    case StepStatus::unreached: return {"·", to_string(step.status), State::cancelled};
-  }
-  return {};
-}
-
-StepLook look_of(RunPhase phase) {
-  switch (phase) {
-    case RunPhase::running: return {"▶", to_string(phase), State::running};
-    case RunPhase::waiting: return {"⏸", to_string(phase), State::retrying};
-    case RunPhase::completed: return {"✓", to_string(phase), State::completed};
-    case RunPhase::failed: return {"✗", to_string(phase), State::dead};
-    case RunPhase::cancelled: return {"–", to_string(phase), State::cancelled};
-    case RunPhase::unreadable: return {"?", to_string(phase), State::in_doubt};
-  }
-  return {};
-}
-
 std::string look_text(const StepLook& look, const Style& style) {
   return style.in_state(look.colour, fmt::format("{} {}", look.mark, look.word));
 }
@@ -169,25 +91,6 @@ std::string why_text(const RunStep& step, std::optional<Time> now, const Style& 
 
 std::string run_text(const RunView& run, Time now, const Style& style) {
   return head_text(run, style) + '\n' + steps_text(run, now, style);
-}
-
-std::string run_json(const RunView& run) {
-  std::vector<std::string> steps;
-  for (const RunStep& step : run.steps) steps.push_back(step_json(step));
-  JsonLine line;
-  add_key(add_times(add_head(line, run.info), run.info), run.info);
-  return line.number("round", run.round)
-      .boolean("closed", run.closed)
-      .number("sequence", run.sequence)
-      .body("input", "raw", run.input)
-      .body_or_null("output", "raw", run.output)
-      .json("steps", json_array(steps))
-      .str();
-}
-
-std::string run_json(const RunInfo& run) {
-  JsonLine line;
-  return add_key(add_times(add_head(line, run).number("steps", run.steps), run), run).str();
 }
 
 std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& style) {
@@ -242,23 +145,6 @@ std::string EventLines::line(const RunEvent& event) const {
   if (!event.by.why.empty()) text += ": " + printable(event.by.why);
   text.erase(text.find_last_not_of(' ') + 1);
   return cut(text, width_);
-}
-
-std::string event_json(const RunEvent& event) {
-  return JsonLine{}
-      .number("sequence", event.sequence)
-      .time("at", event.at)
-      .text("event", to_string(event.kind))
-      .text("id", event.id)
-      .text_or_null("step", event.step)
-      .text_or_null("signal", event.signal)
-      .number("n", event.n)
-      .text_or_null("outcome", outcome_of(event))
-      .body_or_null("value", "raw", event.value)
-      .text_or_null("error", event.error)
-      .text_or_null("by", event.by.who)
-      .text_or_null("why", event.by.why)
-      .str();
 }
 
 void print_run(Session& session, const RunView& run) {

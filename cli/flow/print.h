@@ -9,15 +9,14 @@
 
 #include "cli/app/session.h"
 #include "once/flows.h"
+#include "shapes/flow_json.h"
+#include "shapes/step_look.h"
 
 namespace once::cli {
-
-inline constexpr std::string_view kRunsQueue = "once-runs";  // what an audit calls them
 
 // For people, with --json as one object.
 void print_run(Session& session, const RunView& run);
 std::string run_text(const RunView& run, Time now, const Style& style);
-std::string run_json(const RunView& run);
 
 // What a step waits for and until when, or why it failed or did not run; without `now` not how soon.
 std::string why_text(const RunStep& step, std::optional<Time> now, const Style& style);
@@ -27,7 +26,6 @@ Error end_of(const RunInfo& run);
 
 // Runs in a list; ages are up to `now`.
 std::string runs_text(const std::vector<RunInfo>& runs, Time now, const Style& style);
-std::string run_json(const RunInfo& run);
 
 // What happened in a run, a line each below the heading, cut to `width` columns unless that is zero.
 class EventLines {
@@ -41,18 +39,7 @@ class EventLines {
   std::size_t steps_ = 4;
   std::size_t width_;
 };
-std::string event_json(const RunEvent& event);
 
-// How a step is shown wherever it is: one mark, one word, in the colour of a task's state.
-//   ✓ completed  ✗ failed  ▶ active  ⏸ active, and waits  ○ pending  – skipped  · unreached
-struct StepLook {
-  std::string_view mark;
-  std::string_view word;  // of an active step the state of its task, as far as it is known
-  State colour;
-  friend bool operator==(const StepLook&, const StepLook&) = default;
-};
-StepLook look_of(const RunStep& step);
-StepLook look_of(RunPhase phase);
 std::string look_text(const StepLook& look, const Style& style);
 bool over(RunPhase phase);
 

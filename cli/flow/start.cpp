@@ -7,7 +7,6 @@
 #include "cli/flow/flow.h"
 #include "cli/flow/name.h"
 #include "cli/flow/wait.h"
-#include "shapes/json_line.h"
 #include "shapes/values.h"
 
 namespace once::cli {
@@ -40,11 +39,7 @@ std::string for_people(const Flows& flows, const Started& started) {
 
 void tell(Session& session, const Flows& flows, const Started& started) {
   if (session.json) {
-    session.out.line(JsonLine{}
-                         .text("run", started.run)
-                         .boolean("duplicate", started.duplicate)
-                         .number("version", started.version)
-                         .str());
+    session.out.line(run_started_json(started));
   } else {
     session.out.line(session.quiet ? started.run : for_people(flows, started));
   }

@@ -1,8 +1,6 @@
 // once audit [--since T] [--by hour|day|month] [--queue Q] [--deep] [--cost-per-run N] [--watch[=D]] [--hook CMD]
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
 
 #include "cli/app/commands.h"
@@ -10,18 +8,14 @@
 #include "cli/app/progress.h"
 #include "cli/app/session.h"
 #include "cli/app/watch_loop.h"
-#include "cli/flow/print.h"
-#include "shapes/json_line.h"
+#include "shapes/audit_json.h"
+#include "shapes/flow_json.h"
 #include "shapes/values.h"
 #include "tooling/text.h"
 
 namespace once::cli {
 namespace {
 
-using Period = AuditOptions::Period;
-
-constexpr std::array<std::pair<std::string_view, Period>, 3> kPeriods{
-    {{"hour", Period::hour}, {"day", Period::day}, {"month", Period::month}}};
 constexpr Duration kWatchEvery = std::chrono::minutes{1};
 
 struct AuditFlags {
@@ -47,11 +41,10 @@ Result<Request> understand(const AuditFlags& options) {
     return Error{.code = Code::invalid_input, .message = std::move(message)};
   };
   if (options.by) {
-    const auto found = std::find_if(kPeriods.begin(), kPeriods.end(),
-                                    [&](const auto& each) { return each.first == *options.by; });
-    if (found == kPeriods.end())
+    const auto period = period_from(*options.by);
+    if (!period)
       return invalid("--by takes hour, day or month, not '" + printable(*options.by) + "'");
-    request.audit.by = found->second;
+    request.audit.by = *period;
   }
   if (options.cost_per_run) {
     request.cost = parse_amount(*options.cost_per_run);
@@ -64,80 +57,9 @@ Result<Request> understand(const AuditFlags& options) {
   return request;
 }
 
-std::string period_text(Time period, Period by) {
-  const std::string full = format_time(period);  // 2026-11-16T03:00:00.000Z
-  switch (by) {
-    case Period::hour: return full.substr(0, 16) + "Z";
-    case Period::day: return full.substr(0, 10);
-    case Period::month: return full.substr(0, 7);
-    case Period::all: break;
-  }
-  return "all";
-}
-
-// Of a hundred completions, how many were one too many.
-double duplication_rate(const Totals& totals) {
-  const std::uint64_t completed = totals.in(State::completed);
-  return completed == 0
-             ? 0
-             : static_cast<double>(totals.completed_twice) / static_cast<double>(completed);
-}
-
-double prevented(const Totals& totals, double cost) {
-  return static_cast<double>(totals.duplicates()) * cost;
-}
-
-std::string reruns_json(const Totals& totals) {
-  JsonLine line;
-  for (std::size_t i = 0; i < totals.reruns.size(); ++i)
-    line.number(to_string(static_cast<Rerun>(i)), totals.reruns[i]);
-  return line.str();
-}
-
-std::string discrepancy_json(const Discrepancy& found) {
-  JsonLine line;
-  line.text("kind", to_string(found.kind)).text_or_null("queue", found.queue);
-  if (found.sequence > 0)
-    line.number("sequence", found.sequence);
-  else
-    line.null("sequence");
-  return line.text_or_null("task", found.task)
-      .text("what", found.what)
-      .text_or_null("harm", found.harm)
-      .str();
-}
-
-std::string discrepancies_json(const Audit& audit) {
-  std::vector<std::string> all;
-  for (const Discrepancy& found : audit.discrepancies) all.push_back(discrepancy_json(found));
-  JsonLine line;
-  line.json("discrepancies", json_array(all));
-  if (audit.unlisted > 0) line.number("unlisted", audit.unlisted);
-  return line.str();
-}
-
 void print_json(Session& session, const Audit& audit, const Request& request) {
-  for (const AuditLine& each : audit.lines) {
-    const Totals& totals = each.totals;
-    JsonLine line;
-    line.text("period", period_text(each.period, request.audit.by))
-        .text_or_null("queue", each.queue)
-        .number("published", totals.published);
-    for (std::size_t i = 0; i < totals.states.size(); ++i)
-      line.number(to_string(static_cast<State>(i)), totals.states[i]);
-    line.number("duplicates_at_append", totals.duplicates_at_append)
-        .number("duplicates_by_ledger", totals.duplicates_by_ledger)
-        .number("attempts", totals.attempts)
-        .number("reruns", totals.all_reruns())
-        .json("rerun_reasons", reruns_json(totals))
-        .number("completed_twice", totals.completed_twice)
-        .json("net_duplication_rate", fmt::format("{}", duplication_rate(totals)));
-    if (request.cost && !each.own)
-      line.json("cost_prevented", format_amount(prevented(totals, *request.cost)));
-    else
-      line.null("cost_prevented");
-    session.out.line(line.str());
-  }
+  for (const AuditLine& each : audit.lines)
+    session.out.line(audit_line_json(each, request.audit.by, request.cost));
   session.out.line(discrepancies_json(audit));
 }
 

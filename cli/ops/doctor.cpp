@@ -6,7 +6,8 @@
 #include "cli/app/commands.h"
 #include "cli/app/options.h"
 #include "cli/app/session.h"
-#include "cli/ops/fixes.h"
+#include "shapes/doctor_json.h"
+#include "shapes/fixes.h"
 #include "shapes/json_line.h"
 #include "shapes/values.h"
 #include "tooling/text.h"
@@ -14,26 +15,10 @@
 namespace once::cli {
 namespace {
 
-// About the failure window that no software can detect or close.
-constexpr std::string_view kOpenWindow =
-    "One window no software can close: a process that dies after an effect outside (a mail, a "
-    "payment) and before its record. docs/effects.md says how to make it small, and how the other "
-    "side closes it.";
-
 void print_json(Session& session, const Diagnosis& diagnosis) {
-  for (const Finding& finding : diagnosis.findings)
-    session.out.line(JsonLine{}
-                         .text("finding", finding.code)
-                         .text("severity", to_string(finding.severity))
-                         .text("about", finding.about)
-                         .text("what", finding.what)
-                         .text("harm", finding.harm)
-                         .text("fix", fix_for(finding))
-                         .str());
-  std::vector<std::string> checked;
-  for (const std::string& each : diagnosis.checked) checked.push_back(json_string(each));
+  for (const Finding& finding : diagnosis.findings) session.out.line(finding_json(finding));
   session.out.line(JsonLine{}
-                       .json("checked", json_array(checked))
+                       .json("checked", checked_json(diagnosis))
                        .number("findings", diagnosis.findings.size())
                        .text("window", kOpenWindow)
                        .str());

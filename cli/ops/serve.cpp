@@ -96,7 +96,7 @@ Result<server::ServerOptions> server_options_from(const ServeOptions& options) {
     return listen_error(*options.listen,
                         "other machines reach this address, so the server must encrypt. Give "
                         "--tls-cert FILE and --tls-key FILE, or --behind-proxy if a proxy does it, "
-                        "or listen on 127.0.0.1");
+                        "or listen on loopback, such as 127.0.0.1");
   }
   return out;
 }

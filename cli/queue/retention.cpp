@@ -5,6 +5,7 @@
 #include "cli/app/options.h"
 #include "cli/app/session.h"
 #include "shapes/json_line.h"
+#include "shapes/retention_json.h"
 #include "shapes/values.h"
 #include "tooling/text.h"
 
@@ -30,11 +31,7 @@ int retention(Session& session, const RetentionOptions& options) {
   }
   if (sets || !options.run) {
     if (session.json) {
-      session.out.line(JsonLine{}
-                           .text("bodies", format_duration(ages->bodies))
-                           .text("records", format_duration(ages->records))
-                           .text("ids", format_duration(ages->ids))
-                           .str());
+      session.out.line(retention_json(*ages));
     } else if (!sets || !session.quiet) {
       session.out.line(fmt::format("bodies   {:>6}  after the task is settled in every queue",
                                    format_duration(ages->bodies)));

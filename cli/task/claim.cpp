@@ -5,7 +5,7 @@
 #include "cli/app/commands.h"
 #include "cli/app/options.h"
 #include "cli/task/ledger_key.h"
-#include "shapes/json_line.h"
+#include "shapes/ledger_json.h"
 #include "shapes/values.h"
 
 namespace once::cli {
@@ -15,27 +15,6 @@ struct ClaimOptions {
   KeyOptions key{};
   std::optional<Duration> lease{};
 };
-
-bool waits(const ClaimResult& claim) {
-  return claim.kind == ClaimResult::Kind::held || claim.kind == ClaimResult::Kind::not_due;
-}
-
-std::string json_of(const KeyOptions& key, const ClaimResult& claim, Time until) {
-  JsonLine line;
-  line.text("outcome", to_string(claim.kind)).text("queue", key.queue).text("key", key.key);
-  if (claim.kind == ClaimResult::Kind::claimed) {
-    return line.number("token", claim.token)
-        .number("attempt", static_cast<std::uint64_t>(claim.attempt))
-        .boolean("in_doubt", claim.in_doubt)
-        .text("lease", format_duration(claim.wait))
-        .str();
-  }
-  if (claim.kind == ClaimResult::Kind::completed) {
-    return line.body("result", "raw", claim.result).str();
-  }
-  if (waits(claim)) return line.time("until", until).str();
-  return line.text_or_null("reason", claim.why).str();
-}
 
 std::string words_of(const KeyOptions& key, const ClaimResult& claim, Time until) {
   const std::string why = claim.why.empty() ? "" : ": " + claim.why;
@@ -65,7 +44,7 @@ int claim(Session& session, const ClaimOptions& options) {
   const bool claimed = claim->kind == ClaimResult::Kind::claimed;
   const Time until = now() + claim->wait;
   if (session.json) {
-    session.out.line(json_of(options.key, *claim, until));
+    session.out.line(key_claimed_json(options.key.queue, options.key.key, *claim, until));
   } else if (claimed) {
     session.out.line(fmt::format("{}", claim->token));
     if (claim->in_doubt) {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/app/options.h"
-#include "shapes/json_line.h"
+#include "shapes/ledger_json.h"
 #include "shapes/values.h"
 
 namespace once::cli {
@@ -35,17 +35,11 @@ int as_holder(Session& session, const KeyOptions& options, std::string_view outc
   if (!ledger) return session.fail(ledger.error());
   const auto state = act(*ledger);
   if (!state) return session.fail(state.error());
-  if (*state == State::dead || *state == State::cancelled) outcome = to_string(*state);
   if (session.json) {
-    session.out.line(JsonLine{}
-                         .text("outcome", outcome)
-                         .text("queue", options.queue)
-                         .text("key", options.key)
-                         .text("state", to_string(*state))
-                         .str());
+    session.out.line(key_settled_json(options.queue, options.key, outcome, *state));
   } else {
-    session.say(
-        fmt::format("{} in queue {} is {}", printable(options.key), options.queue, outcome));
+    session.say(fmt::format("{} in queue {} is {}", printable(options.key), options.queue,
+                            key_outcome(outcome, *state)));
   }
   return kDone;
 }

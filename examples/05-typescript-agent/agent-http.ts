@@ -1,4 +1,4 @@
-// The same agent as a worker of `once serve`: no process per task, and the steps are plain functions.
+// The same agent as a worker of `once serve`: no process per task, and steps are plain functions.
 import { appendFileSync, existsSync, writeFileSync } from "node:fs";
 import { Once } from "once-client";
 

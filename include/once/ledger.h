@@ -63,7 +63,9 @@ class LedgerClient {
 
   // Claims the key for `lease`. If `lease` is zero, the queue's lease applies.
   // The client does not renew the lease; the caller must call renew().
-  Result<ClaimResult> claim(std::string_view key, Duration lease = {});
+  // With a `nonce`, a repeated claim() answers as the first did as long as the caller holds the key.
+  // So a caller that got no answer may ask again. Each new claim needs another nonce.
+  Result<ClaimResult> claim(std::string_view key, Duration lease = {}, std::string_view nonce = {});
   // Renews the lease of a claim. If `lease` is zero, the queue's lease applies.
   // Returns Code::fenced if another caller has claimed the key since, or the key is settled.
   // Returns Code::wrong_state if a person cancelled the key. The caller must then stop its work.

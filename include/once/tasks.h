@@ -35,21 +35,26 @@ class Tasks {
   Result<Outcome> wait(std::string_view id, std::string_view queue, Duration limit) const;
 
   // The following calls change a task for a person. Each call adds `by` to the task's story. If the
-  // task's state does not allow the call, the call changes nothing and returns wrong_state.
+  // task's state does not allow the call, the call changes nothing and returns wrong_state. See
+  // ActOptions for calls that may be repeated.
   //
   // Runs a dead or in-doubt task again, with a full set of attempts.
-  Result<void> retry(std::string_view id, std::string_view queue, const By& by);
+  Result<void> retry(std::string_view id, std::string_view queue, const By& by,
+                     const ActOptions& options = {});
   // Resolves an in-doubt task as "it happened" with the given result.
-  Result<void> complete(std::string_view id, std::string_view queue, Body result, const By& by);
+  Result<void> complete(std::string_view id, std::string_view queue, Body result, const By& by,
+                        const ActOptions& options = {});
   // Resolves an in-doubt step as "it happened" with the given result. The task then continues after
   // that step.
   Result<void> complete_step(std::string_view id, std::string_view queue, std::string_view step,
-                             Body result, const By& by);
+                             Body result, const By& by, const ActOptions& options = {});
   // Gives up a dead or in-doubt task. The task becomes cancelled.
-  Result<void> drop(std::string_view id, std::string_view queue, const By& by);
+  Result<void> drop(std::string_view id, std::string_view queue, const By& by,
+                    const ActOptions& options = {});
   // Cancels an unsettled or in-doubt task. If the task is running, cancel() asks its handler to
   // stop and returns State::running. The task becomes cancelled unless the handler completes it.
-  Result<State> cancel(std::string_view id, std::string_view queue, const By& by);
+  Result<State> cancel(std::string_view id, std::string_view queue, const By& by,
+                       const ActOptions& options = {});
 
  private:
   friend struct detail::Access;

@@ -19,6 +19,16 @@ struct By {
   std::string why{};
 };
 
+// Makes a person's act safe to repeat, and keeps it from a task that has changed meanwhile.
+struct ActOptions {
+  // The same act on the same task with the same key is done once. A repeat succeeds and changes
+  // nothing. If empty, every call is an act of its own.
+  std::string idempotency_key{};
+  // QueueView::claims as the person saw it. If the task was claimed since, the act is refused with
+  // wrong_state. nullopt allows any.
+  std::optional<std::uint32_t> claims{};
+};
+
 // The state of a task in one queue. A task that no queue matches is unrouted and has no state.
 enum class State {
   scheduled,
@@ -177,7 +187,8 @@ struct QueueView {
   std::string queue{};
   std::string key{};
   State state{};
-  std::string reason{};  // why the task is dead, in doubt, cancelled or duplicate
+  std::string reason{};    // why the task is dead, in doubt, cancelled or duplicate
+  std::uint32_t claims{};  // how often the task was claimed; see ActOptions
   std::vector<AttemptView> attempts{};
   std::vector<StepView> steps{};
   std::vector<ActionView> story{};   // in order of time

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "api/zone_state.h"
+#include "codec/digest.h"
 #include "codec/key_template.h"
 #include "codec/step_headers.h"
 #include "core/names.h"
@@ -53,12 +54,15 @@ struct Target {
 
 class Control {
  public:
-  Control(detail::ZoneState& zone, std::string_view id, std::string_view queue, const By& by)
+  Control(detail::ZoneState& zone, std::string_view act, std::string_view id,
+          std::string_view queue, const By& by, const ActOptions& options)
       : zone_(zone),
         id_(id),
         queue_(queue),
         who_(by.who.empty() ? this_person() : by.who),
-        why_(by.why) {}
+        why_(by.why),
+        seen_(options.claims),
+        nonce_(nonce_for(act, options.idempotency_key)) {}
 
   Result<Target> find() const {
     auto queue = zone_.queue(queue_);
@@ -74,11 +78,8 @@ class Control {
     return target;
   }
 
-  core::Nonce nonce() const {
-    core::Nonce nonce;
-    zone_.scheduler->random_bytes(nonce.bytes.data(), nonce.bytes.size());
-    return nonce;
-  }
+  const core::Nonce& nonce() const { return nonce_; }
+  const std::optional<std::uint32_t>& seen() const { return seen_; }
 
   Result<engine::WriteResult> write(const Target& target, core::Command command) const {
     engine::LedgerWriter writer(*zone_.store, core::policy_of(target.queue));
@@ -95,6 +96,8 @@ class Control {
                          "it is to be run again, and waits for a worker; it can be cancelled");
     auto written = write(target, std::move(command));
     if (!written) return written.error();
+    if (written->decision.verdict == core::Verdict::wrong_state && claimed_since(written->stored))
+      return stale(written->stored);
     const core::Verdict verdict = written->decision.verdict;
     if (verdict == wanted || verdict == core::Verdict::already_done) return {};
     return wrong_state(id_, queue_, written->stored ? written->stored->record.state : target.state,
@@ -105,6 +108,8 @@ class Control {
   Result<void> order(core::Order order) const {
     auto target = find();
     if (!target) return target.error();
+    if (engine::has_order(target->row, nonce_, zone_.store->now())) return {};
+    if (claimed_since(target->row.stored)) return stale(target->row.stored);
     if (target->state != State::dead && target->state != State::in_doubt)
       return wrong_state(
           id_, queue_, target->state,
@@ -119,7 +124,7 @@ class Control {
       if (auto known = check_step(*target, order.step); !known) return known;
       if (auto fits = core::check_result(target->queue, order.result); !fits) return fits;
     }
-    order.nonce = nonce();
+    order.nonce = nonce_;
     order.claims = target->row.stored->record.claims;
     order.at = zone_.store->wall();
     order.by = who_;
@@ -153,9 +158,11 @@ class Control {
   Result<State> try_cancel() const {
     auto target = find();
     if (!target) return target.error();
-    auto written =
-        engine::cancel(*zone_.store, *zone_.scheduler, target->queue, target->row, who_, why_);
+    auto written = engine::cancel(*zone_.store, *zone_.scheduler, target->queue, target->row, who_,
+                                  why_, nonce_, seen_);
     if (!written) return written.error();
+    if (written->decision.verdict == core::Verdict::wrong_state && claimed_since(written->stored))
+      return stale(written->stored);
     const State state = written->stored ? written->stored->record.state : target->state;
     if (written->decision.verdict == core::Verdict::wrong_state)
       return wrong_state(id_, queue_, state, kCanCancel);
@@ -166,6 +173,33 @@ class Control {
   const std::string& why() const { return why_; }
 
  private:
+  // The same act with the same key has the same nonce, by which the story knows it again.
+  core::Nonce nonce_for(std::string_view act, const std::string& key) const {
+    core::Nonce nonce;
+    if (key.empty()) {
+      zone_.scheduler->random_bytes(nonce.bytes.data(), nonce.bytes.size());
+      return nonce;
+    }
+    std::string text;
+    for (const std::string_view part : {act, queue_, id_, std::string_view(key)})
+      text += std::to_string(part.size()) + ':' + std::string(part);
+    return encoding::nonce_of(encoding::sha256(text));
+  }
+
+  static std::uint32_t claims_of(const std::optional<core::Stored>& stored) {
+    return stored ? stored->record.claims : 0;
+  }
+  bool claimed_since(const std::optional<core::Stored>& stored) const {
+    return seen_ && *seen_ != claims_of(stored);
+  }
+  Error stale(const std::optional<core::Stored>& stored) const {
+    return {.code = Code::wrong_state,
+            .message = named(id_, queue_) + " has been claimed " +
+                       std::to_string(claims_of(stored)) + " times, and not " +
+                       std::to_string(*seen_) +
+                       " as the caller saw; nothing was changed: look at it again"};
+  }
+
   Result<store::Row> ledger_row(const Queue& queue) const {
     const store::Address at{.queue = queue.name, .key = std::string(id_)};
     auto stored = std::move(zone_.store->get(std::span(&at, 1)).front());
@@ -239,17 +273,22 @@ class Control {
   const std::string_view queue_;
   const std::string who_;
   const std::string why_;
+  const std::optional<std::uint32_t> seen_;
+  const core::Nonce nonce_;
 };
 
 }  // namespace
 
-Result<void> Tasks::retry(std::string_view id, std::string_view queue, const By& by) {
-  return Control(*state_, id, queue, by).order({.kind = core::Order::Kind::retry});
+Result<void> Tasks::retry(std::string_view id, std::string_view queue, const By& by,
+                          const ActOptions& options) {
+  return Control(*state_, "retry", id, queue, by, options)
+      .order({.kind = core::Order::Kind::retry});
 }
 
 // What a program that asks for the step is to be told: a JSON string as it is, nothing for null.
 Result<void> Tasks::complete_step(std::string_view id, std::string_view queue,
-                                  std::string_view step, Body result, const By& by) {
+                                  std::string_view step, Body result, const By& by,
+                                  const ActOptions& options) {
   if (result.is_json()) {
     const auto json = encoding::parse_json(result.text());
     if (json && json->kind() == encoding::Json::Kind::string)
@@ -257,15 +296,15 @@ Result<void> Tasks::complete_step(std::string_view id, std::string_view queue,
     else if (json && json->kind() == encoding::Json::Kind::null)
       result = Body::bytes({});
   }
-  return Control(*state_, id, queue, by)
+  return Control(*state_, "complete_step " + std::string(step), id, queue, by, options)
       .order({.kind = core::Order::Kind::complete_step,
               .step = std::string(step),
               .result = std::move(result)});
 }
 
-Result<void> Tasks::complete(std::string_view id, std::string_view queue, Body result,
-                             const By& by) {
-  const Control control(*state_, id, queue, by);
+Result<void> Tasks::complete(std::string_view id, std::string_view queue, Body result, const By& by,
+                             const ActOptions& options) {
+  const Control control(*state_, "complete", id, queue, by, options);
   auto target = control.find();
   if (!target) return target.error();
   if (auto fits = core::check_result(target->queue, result); !fits) return fits;
@@ -273,21 +312,27 @@ Result<void> Tasks::complete(std::string_view id, std::string_view queue, Body r
                         core::Resolve{.nonce = control.nonce(),
                                       .result = std::move(result),
                                       .by = control.who(),
-                                      .why = control.why()},
+                                      .why = control.why(),
+                                      .claims = control.seen()},
                         core::Verdict::completed, kCanComplete);
 }
 
-Result<void> Tasks::drop(std::string_view id, std::string_view queue, const By& by) {
-  const Control control(*state_, id, queue, by);
+Result<void> Tasks::drop(std::string_view id, std::string_view queue, const By& by,
+                         const ActOptions& options) {
+  const Control control(*state_, "drop", id, queue, by, options);
   auto target = control.find();
   if (!target) return target.error();
-  return control.change(
-      *target, core::Drop{.nonce = control.nonce(), .by = control.who(), .why = control.why()},
-      core::Verdict::cancelled, kCanDrop);
+  return control.change(*target,
+                        core::Drop{.nonce = control.nonce(),
+                                   .by = control.who(),
+                                   .why = control.why(),
+                                   .claims = control.seen()},
+                        core::Verdict::cancelled, kCanDrop);
 }
 
-Result<State> Tasks::cancel(std::string_view id, std::string_view queue, const By& by) {
-  return Control(*state_, id, queue, by).cancel();
+Result<State> Tasks::cancel(std::string_view id, std::string_view queue, const By& by,
+                            const ActOptions& options) {
+  return Control(*state_, "cancel", id, queue, by, options).cancel();
 }
 
 }  // namespace once::inline v1

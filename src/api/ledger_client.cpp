@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "api/access.h"
+#include "codec/digest.h"
 #include "core/names.h"
 #include "once/ledger.h"
 #include "work/ledger_writer.h"
@@ -59,7 +60,8 @@ LedgerClient::LedgerClient(LedgerClient&&) noexcept = default;
 LedgerClient& LedgerClient::operator=(LedgerClient&&) noexcept = default;
 LedgerClient::~LedgerClient() = default;
 
-Result<ClaimResult> LedgerClient::claim(std::string_view key, Duration lease) {
+Result<ClaimResult> LedgerClient::claim(std::string_view key, Duration lease,
+                                        std::string_view nonce) {
   const store::Address at = state_->address(key);
   auto stored = state_->read(at);
   if (!stored) return stored.error();
@@ -68,7 +70,10 @@ Result<ClaimResult> LedgerClient::claim(std::string_view key, Duration lease) {
   state_->writer.set_policy(core::policy_of(*definition));
   core::Claim claim{.worker = state_->name, .lease = lease};
   if (state_->membership) claim.member = state_->membership->number();
-  state_->zone->scheduler->random_bytes(claim.nonce.bytes.data(), claim.nonce.bytes.size());
+  if (nonce.empty())
+    state_->zone->scheduler->random_bytes(claim.nonce.bytes.data(), claim.nonce.bytes.size());
+  else
+    claim.nonce = encoding::nonce_of(encoding::sha256(nonce));
   auto written =
       state_->writer.write({.at = at, .known = std::move(*stored), .command = std::move(claim)});
   if (!written) return written.error();

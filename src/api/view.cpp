@@ -80,6 +80,7 @@ QueueView queue_view(const store::Row& row, core::StoreTime now) {
   if (!row.stored) return view;
   const core::Record& record = row.stored->record;
   view.reason = record.reason;
+  view.claims = record.claims;
   view.error = record.error;
   view.result = record.result;
   view.result_cut = record.result_cut;

@@ -15,9 +15,13 @@ namespace {
 // What every body's text is, though the header does not say so.
 struct SharedText final : std::string {
   explicit SharedText(std::string text) : std::string(std::move(text)) {}
+  std::string canonical{};  // empty: not kept
   mutable std::once_flag hashed{};
   mutable core::Digest digest{};
 };
+
+// The canonical form of a larger body is computed twice, because to keep it would cost memory.
+constexpr std::size_t kCanonicalKept = 4096;
 
 }  // namespace
 
@@ -36,7 +40,9 @@ Result<Body> StoredBody::checked_json(std::string&& text) {
   std::string canonical;
   if (const auto checked = encoding::canonicalise(text, canonical); !checked)
     return checked.error();
-  return json(std::move(text));
+  auto shared = std::make_shared<SharedText>(std::move(text));
+  if (canonical.size() <= kCanonicalKept) shared->canonical = std::move(canonical);
+  return with(std::move(shared), true);
 }
 
 Body StoredBody::json(std::string text) {
@@ -50,6 +56,11 @@ Body StoredBody::with(std::shared_ptr<const std::string> text, bool json) {
   body.text_ = std::move(text);
   body.json_ = json;
   return body;
+}
+
+std::string_view StoredBody::canonical(const Body& body) {
+  if (!body.text_) return {};
+  return static_cast<const SharedText*>(body.text_.get())->canonical;
 }
 
 core::Digest StoredBody::digest(const Body& body) {

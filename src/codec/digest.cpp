@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "codec/stored_body.h"
 #include "json/json.h"
 
 namespace once::encoding {
@@ -64,7 +65,10 @@ Result<core::Digest> content_digest(std::string_view topic, const Body& body) {
   content = R"({"attachments":[],)";
   if (body.is_json()) {
     content += R"("body":)";
-    if (const auto done = canonicalise(body.text(), content); !done) return done.error();
+    if (const auto known = StoredBody::canonical(body); !known.empty())
+      content += known;
+    else if (const auto done = canonicalise(body.text(), content); !done)
+      return done.error();
   } else {
     content += R"("raw":")";
     content += hex(sha256(body.text()));

@@ -264,10 +264,10 @@ void put_part(unsigned field, const Part& part, std::string& out) {
   put_fields(part, out);
   // The size stands before the part and is known only now: moving a few bytes is cheaper than a
   // second string.
-  std::string head;
-  append_varint(field * 2 + static_cast<unsigned>(WireKind::bytes), head);
-  append_varint(out.size() - begin, head);
-  out.insert(begin, head);
+  char head[2 * kLongestVarint];
+  const char* const end = write_varint(
+      out.size() - begin, write_varint(field * 2 + static_cast<unsigned>(WireKind::bytes), head));
+  out.insert(begin, head, static_cast<std::size_t>(end - head));
 }
 
 template <class Part>

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/types.h"
 #include "once/task.h"
@@ -17,6 +18,8 @@ struct StoredBody {
   // Bodies share their texts. These give a body the text of another, and the text to do so.
   static std::shared_ptr<const std::string> text(const Body& body) { return body.text_; }
   static Body with(std::shared_ptr<const std::string> text, bool json);
+  // The RFC 8785 form, if the check of the body has left it. Empty otherwise.
+  static std::string_view canonical(const Body& body);
   // SHA-256 of its text, which is computed once for all copies.
   static core::Digest digest(const Body& body);
 };

@@ -82,7 +82,8 @@
 //            |            |            | run it again waits, or wrong  |
 //  others    | wrong      | wrong      | wrong                         | wrong
 //
-//  wrong: wrong_state. A repeated command finds its nonce in the story and is already_done.
+//  wrong: wrong_state. A repeated command finds its nonce in the story and is already_done. Any
+//  other command with the claims that the person saw is wrong if the task was claimed since.
 //
 //  Only the holder of the claim may write steps. Other writers are fenced. After a cancel was asked
 //  for, no step begins (asked_to_stop).
@@ -403,7 +404,8 @@ class Rules {
 
   Decision operator()(const Resolve& resolve) const {
     if (told(resolve.nonce)) return just(Verdict::already_done);
-    if (!stands_at({State::in_doubt})) return just(Verdict::wrong_state);
+    if (!stands_at({State::in_doubt}) || claimed_since(resolve.claims))
+      return just(Verdict::wrong_state);
     Record next = current();
     add(next, {.act = OperatorAction::Act::completed,
                .by = resolve.by,
@@ -429,7 +431,8 @@ class Rules {
 
   Decision operator()(const Drop& drop) const {
     if (told(drop.nonce)) return just(Verdict::already_done);
-    if (!stands_at({State::in_doubt, State::dead})) return just(Verdict::wrong_state);
+    if (!stands_at({State::in_doubt, State::dead}) || claimed_since(drop.claims))
+      return just(Verdict::wrong_state);
     Record next = current();
     add(next,
         {.act = OperatorAction::Act::dropped, .by = drop.by, .why = drop.why, .nonce = drop.nonce});
@@ -438,6 +441,7 @@ class Rules {
 
   Decision operator()(const Cancel& cancel) const {
     if (told(cancel.nonce)) return just(Verdict::already_done);
+    if (claimed_since(cancel.claims)) return just(Verdict::wrong_state);
     Record next{.sequence = cancel.sequence, .digest = cancel.digest, .reply = cancel.reply};
     if (stored_) {
       if (stored_->record.sequence != cancel.sequence) return just(Verdict::wrong_state);
@@ -906,6 +910,11 @@ class Rules {
   bool stands_at(std::initializer_list<State> states) const {
     return stored_ &&
            std::find(states.begin(), states.end(), stored_->record.state) != states.end();
+  }
+
+  // Whether the task was claimed after the person looked at it.
+  bool claimed_since(const std::optional<std::uint32_t>& seen) const {
+    return seen && *seen != (stored_ ? stored_->record.claims : 0);
   }
 
   // Whether the story has that command.

@@ -173,6 +173,7 @@ struct Resolve {  // an in-doubt task happened, with this result
   Body result{};
   std::string by{};
   std::string why{};
+  std::optional<std::uint32_t> claims{};  // of the record that the person saw; the same below
 };
 struct Retry {  // runs a dead or in-doubt task again, in a queue without a feed
   Order order{};
@@ -181,6 +182,7 @@ struct Drop {  // cancels a dead or in-doubt task
   Nonce nonce{};
   std::string by{};
   std::string why{};
+  std::optional<std::uint32_t> claims{};
 };
 struct Cancel {                  // cancels an unsettled task; a running task is asked to stop
   std::optional<Order> order{};  // the waiting order to run the task again
@@ -190,6 +192,7 @@ struct Cancel {                  // cancels an unsettled task; a running task is
   std::string by{};
   std::string why{};
   std::optional<ReplyTo> reply{};  // for a task that has no record yet
+  std::optional<std::uint32_t> claims{};
 };
 
 using Command =

@@ -13,11 +13,10 @@ namespace once::core {
 inline constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 inline std::string hex(std::span<const std::uint8_t> bytes) {
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::uint8_t byte : bytes) {
-    text += kHexDigits[byte >> 4U];
-    text += kHexDigits[byte & 0xFU];
+  std::string text(2 * bytes.size(), '0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    text[2 * i] = kHexDigits[bytes[i] >> 4U];
+    text[2 * i + 1] = kHexDigits[bytes[i] & 0xFU];
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "server/access.h"
+#include "server/openapi.h"
 #include "server/problem.h"
 
 namespace once::server {
@@ -28,16 +29,18 @@ Code code_of(int status) {
 
 }  // namespace
 
-Response json_response(std::string line, int status) {
-  return {.status = status, .body = std::move(line) + '\n'};
-}
-
 std::vector<Route> all_routes(Zone& zone) {
   std::vector<Route> routes;
-  for (auto* part : {publish_routes, task_routes, queue_routes, claim_routes, zone_routes}) {
+  for (auto* part : {publish_routes, task_routes, queue_routes, claim_routes, zone_routes,
+                     care_routes, flow_routes, ledger_routes, act_routes}) {
     for (Route& route : part(zone)) routes.push_back(std::move(route));
   }
+  routes.push_back(openapi_route(routes));
   return routes;
+}
+
+Response json_response(std::string line, int status) {
+  return {.status = status, .body = std::move(line) + '\n'};
 }
 
 Api::Api(Zone& zone, Site site, AccessTokens tokens)

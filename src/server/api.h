@@ -38,6 +38,12 @@ std::vector<Route> task_routes(Zone& zone);
 std::vector<Route> queue_routes(Zone& zone);
 std::vector<Route> zone_routes(Zone& zone);
 std::vector<Route> claim_routes(Zone& zone);
+std::vector<Route> care_routes(Zone& zone);
+std::vector<Route> flow_routes(Zone& zone);
+std::vector<Route> ledger_routes(Zone& zone);
+std::vector<Route> act_routes(Zone& zone);
+// All of them, and /openapi.json, which describes them.
+std::vector<Route> all_routes(Zone& zone);
 
 // A JSON response of one line.
 Response json_response(std::string line, int status = 200);

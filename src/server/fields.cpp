@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "server/access.h"
 #include "server/problem.h"
 #include "shapes/queue_fields.h"
 #include "shapes/values.h"
@@ -59,6 +60,24 @@ Result<bool> switch_query(const Call& call, const std::string& name) {
   return invalid_input(fmt::format("\"{}\" takes true or false, not \"{}\"", name, *text));
 }
 
+Result<std::optional<Time>> past_query(const Call& call, const std::string& name) {
+  const auto text = call.query(name);
+  if (!text) return std::optional<Time>{};
+  const auto time = cli::parse_past(*text, cli::now());
+  if (!time)
+    return invalid_input(
+        fmt::format("\"{}\" takes a time such as 2024-05-01T09:30:00Z, a date, or 2h for so long "
+                    "ago, not \"{}\"",
+                    name, *text));
+  return time;
+}
+
+std::optional<Response> not_json(const Request& request) {
+  const std::string type = media_type(request);
+  if (request.body.empty() || type == "application/json") return {};
+  return unsupported_media_type(type, "application/json");
+}
+
 Result<Fields> Fields::read(const Request& request, const std::vector<std::string>& known) {
   if (request.body.empty()) return Fields(std::make_shared<const Json>(Json::object()));
   // Body::json() also refuses a field that is there twice.
@@ -82,6 +101,52 @@ Result<std::optional<std::string>> Fields::text(const std::string& name) const {
   if (!found->is_string())
     return invalid_input(fmt::format("\"{}\" takes a text, not {}", name, cli::kind_of(*found)));
   return std::optional(found->get<std::string>());
+}
+
+Result<std::optional<Duration>> Fields::duration(const std::string& name) const {
+  const auto given = text(name);
+  if (!given) return given.error();
+  if (!*given) return std::optional<Duration>{};
+  const auto duration = cli::parse_duration(**given);
+  if (!duration)
+    return invalid_input(
+        fmt::format("\"{}\" takes a duration such as 30s or 1h30m, not \"{}\"", name, **given));
+  return duration;
+}
+
+Result<std::optional<std::uint64_t>> Fields::number(const std::string& name) const {
+  const auto found = json_->find(name);
+  if (found == json_->end()) return std::optional<std::uint64_t>{};
+  if (!found->is_number_unsigned())
+    return invalid_input(
+        fmt::format("\"{}\" takes a whole number, not {}", name, cli::kind_of(*found)));
+  return std::optional(found->get<std::uint64_t>());
+}
+
+Result<bool> Fields::flag(const std::string& name) const {
+  const auto found = json_->find(name);
+  if (found == json_->end()) return false;
+  if (!found->is_boolean())
+    return invalid_input(
+        fmt::format("\"{}\" takes true or false, not {}", name, cli::kind_of(*found)));
+  return found->get<bool>();
+}
+
+Result<Body> Fields::body(const std::string& name) const {
+  const auto found = json_->find(name);
+  return found == json_->end() ? Result<Body>(Body{}) : Body::json(found->dump());
+}
+
+Result<By> Fields::by(const Request& request) const {
+  auto who = text("who");
+  if (!who) return who.error();
+  auto why = text("why");
+  if (!why) return why.error();
+  auto decides = who_of(request, *who);
+  if (!decides) return decides.error();
+  if (decides->empty())
+    return invalid_input("\"who\" must name the person who decides; nothing was done");
+  return By{.who = std::move(*decides), .why = why->value_or("")};
 }
 
 }  // namespace once::server

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "once/task.h"
+#include "once/view.h"
 #include "server/router.h"
 
 namespace once::server {
@@ -22,6 +23,11 @@ Result<std::uint64_t> number_query(const Call& call, const std::string& name,
                                    std::uint64_t otherwise, std::uint64_t least,
                                    std::uint64_t most);
 Result<bool> switch_query(const Call& call, const std::string& name);
+// A time, or a duration that means so long ago.
+Result<std::optional<Time>> past_query(const Call& call, const std::string& name);
+
+// Returns a problem if the request has a body that is not JSON.
+std::optional<Response> not_json(const Request& request);
 
 // The JSON object of a body.
 class Fields {
@@ -32,6 +38,15 @@ class Fields {
 
   bool has(const std::string& name) const;
   Result<std::optional<std::string>> text(const std::string& name) const;
+  Result<std::optional<Duration>> duration(const std::string& name) const;
+  Result<std::optional<std::uint64_t>> number(const std::string& name) const;
+  // False if the client did not send the field.
+  Result<bool> flag(const std::string& name) const;
+  // The null body if the client did not send the field.
+  Result<Body> body(const std::string& name) const;
+  // The person who decides, in the fields `who` and `why`. A token's name is `who`. Fails if there is
+  // neither.
+  Result<By> by(const Request& request) const;
   const nlohmann::ordered_json& json() const { return *json_; }
 
  private:

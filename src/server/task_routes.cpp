@@ -8,11 +8,11 @@
 #include "server/api.h"
 #include "server/fields.h"
 #include "server/problem.h"
+#include "server/task_cursor.h"
 #include "server/watch.h"
 #include "shapes/queue_definition.h"
 #include "shapes/task_json.h"
 #include "shapes/values.h"
-#include "tooling/text.h"
 
 namespace once::server {
 namespace {
@@ -34,31 +34,6 @@ Reply inspect(Zone& zone, const Call& call) {
 
 // --- Lists
 
-// The place after an item, as text that is safe in a URL.
-std::string cursor_of(const ListItem& item) {
-  std::string text = base64(fmt::format("{}\n{}\n{}", item.queue, item.sequence, item.key));
-  std::replace(text.begin(), text.end(), '+', '-');
-  std::replace(text.begin(), text.end(), '/', '_');
-  text.erase(text.find_last_not_of('=') + 1);
-  return text;
-}
-
-std::optional<ListItem> item_at(std::string cursor) {
-  std::replace(cursor.begin(), cursor.end(), '-', '+');
-  std::replace(cursor.begin(), cursor.end(), '_', '/');
-  cursor.append((4 - cursor.size() % 4) % 4, '=');
-  const auto text = from_base64(cursor);
-  if (!text) return {};
-  const std::size_t first = text->find('\n');
-  const std::size_t second = first == text->npos ? first : text->find('\n', first + 1);
-  if (second == text->npos) return {};
-  const auto sequence =
-      cli::parse_number(std::string_view(*text).substr(first + 1, second - first - 1));
-  if (!sequence) return {};
-  return ListItem{
-      .queue = text->substr(0, first), .key = text->substr(second + 1), .sequence = *sequence};
-}
-
 Result<ListFilter> filter_of(const Call& call) {
   ListFilter filter{.queue = call.query("queue").value_or(""),
                     .topic = call.query("topic").value_or("")};
@@ -70,6 +45,13 @@ Result<ListFilter> filter_of(const Call& call) {
           "cancelled or duplicate, not \"{}\"",
           *state));
   }
+  filter.error = call.query("error").value_or("");
+  const auto since = past_query(call, "since");
+  if (!since) return since.error();
+  filter.since = *since;
+  const auto until = past_query(call, "older_than");
+  if (!until) return until.error();
+  filter.until = *until;
   const auto limit = number_query(call, "limit", filter.limit, 1, kMostItems);
   if (!limit) return limit.error();
   filter.limit = static_cast<std::size_t>(*limit);
@@ -189,6 +171,7 @@ struct Action {
   std::string id{};
   std::string queue{};
   By by{};
+  ActOptions options{};
   Body result{};
   std::optional<std::string> step{};
 };
@@ -210,30 +193,37 @@ Result<std::string> queue_of(const Zone& zone, const std::string& id,
                                    fmt::join(names, ", ")));
 }
 
+// What makes the act safe to repeat: the key, and the claims of the task that the client saw.
+Result<ActOptions> act_options(const Request& request, const Fields& fields) {
+  ActOptions options{.idempotency_key =
+                         std::string(request.header("Idempotency-Key").value_or(""))};
+  const auto claims = fields.number("claims");
+  if (!claims) return claims.error();
+  if (*claims && **claims > UINT32_MAX)
+    return invalid_input("\"claims\" takes the \"claims\" of the task; nothing was done");
+  if (*claims) options.claims = static_cast<std::uint32_t>(**claims);
+  return options;
+}
+
 Result<Action> read_action(const Zone& zone, const Call& call, std::vector<std::string> known) {
   auto fields = Fields::read(call.request(), known);
   if (!fields) return fields.error();
   Action action{.id = call.path("id")};
-  std::optional<std::string> queue;
-  std::optional<std::string> who;
-  std::optional<std::string> why;
-  for (const auto& [name, to] : {std::pair("queue", &queue), std::pair("who", &who),
-                                 std::pair("why", &why), std::pair("step", &action.step)}) {
-    auto text = fields->text(name);
-    if (!text) return text.error();
-    *to = std::move(*text);
-  }
-  auto decides = who_of(call.request(), who);
-  if (!decides) return decides.error();
-  if (decides->empty())
-    return invalid_input("\"who\" must name the person who decides; nothing was done");
-  action.by = {.who = std::move(*decides), .why = why.value_or("")};
-  if (fields->has("result")) {
-    auto result = Body::json(fields->json()["result"].dump());
-    if (!result) return result.error();
-    action.result = std::move(*result);
-  }
-  auto found = queue_of(zone, action.id, queue);
+  auto queue = fields->text("queue");
+  if (!queue) return queue.error();
+  auto step = fields->text("step");
+  if (!step) return step.error();
+  action.step = std::move(*step);
+  auto by = fields->by(call.request());
+  if (!by) return by.error();
+  action.by = std::move(*by);
+  auto result = fields->body("result");
+  if (!result) return result.error();
+  action.result = std::move(*result);
+  auto options = act_options(call.request(), *fields);
+  if (!options) return options.error();
+  action.options = std::move(*options);
+  auto found = queue_of(zone, action.id, *queue);
   if (!found) return found.error();
   action.queue = std::move(*found);
   return action;
@@ -242,41 +232,41 @@ Result<Action> read_action(const Zone& zone, const Call& call, std::vector<std::
 using Act = std::function<Result<std::string>(Zone&, const Action&)>;
 
 Result<std::string> cancel(Zone& zone, const Action& action) {
-  const auto state = zone.tasks().cancel(action.id, action.queue, action.by);
+  const auto state = zone.tasks().cancel(action.id, action.queue, action.by, action.options);
   if (!state) return state.error();
   return std::string(*state == State::running ? "asked_to_stop" : "cancelled");
 }
 
 Result<std::string> retry(Zone& zone, const Action& action) {
-  if (auto done = zone.tasks().retry(action.id, action.queue, action.by); !done)
+  if (auto done = zone.tasks().retry(action.id, action.queue, action.by, action.options); !done)
     return done.error();
   return std::string("retried");
 }
 
 Result<std::string> drop(Zone& zone, const Action& action) {
-  if (auto done = zone.tasks().drop(action.id, action.queue, action.by); !done) return done.error();
+  if (auto done = zone.tasks().drop(action.id, action.queue, action.by, action.options); !done)
+    return done.error();
   return std::string("dropped");
 }
 
 Result<std::string> complete(Zone& zone, const Action& action) {
   Tasks tasks = zone.tasks();
   auto done = action.step ? tasks.complete_step(action.id, action.queue, *action.step,
-                                                action.result, action.by)
-                          : tasks.complete(action.id, action.queue, action.result, action.by);
+                                                action.result, action.by, action.options)
+                          : tasks.complete(action.id, action.queue, action.result, action.by,
+                                           action.options);
   if (!done) return done.error();
   return std::string("completed");
 }
 
 Route action_route(Zone& zone, const std::string& verb, std::vector<std::string> more, Act act) {
-  std::vector<std::string> known{"queue", "who", "why"};
+  std::vector<std::string> known{"queue", "who", "why", "claims"};
   known.insert(known.end(), more.begin(), more.end());
   return {"POST",
           "/v1/tasks/{id}:" + verb,
           {},
           [&zone, known, act = std::move(act)](const Call& call) -> Reply {
-            const std::string type = media_type(call.request());
-            if (!call.request().body.empty() && type != "application/json")
-              return unsupported_media_type(type, "application/json");
+            if (auto refused = not_json(call.request())) return std::move(*refused);
             const auto action = read_action(zone, call, known);
             if (!action) return action.error();
             const auto outcome = act(zone, *action);
@@ -292,7 +282,7 @@ std::vector<Route> task_routes(Zone& zone) {
   return {
       {"GET",
        "/v1/tasks",
-       {"queue", "state", "topic", "after", "limit"},
+       {"queue", "state", "topic", "error", "since", "older_than", "after", "limit"},
        [&zone](const Call& call) { return list(zone, call); }},
       {"GET", "/v1/tasks/{id}", {}, [&zone](const Call& call) { return inspect(zone, call); }},
       {"GET",

@@ -1,12 +1,11 @@
 // The zone as a whole: /v1/status, /v1/events, /v1/log, /healthz, /readyz and /metrics.
 #include <fmt/format.h>
 
-#include <atomic>
-
 #include "server/api.h"
 #include "server/events.h"
 #include "server/fields.h"
 #include "server/problem.h"
+#include "server/turn.h"
 #include "shapes/metrics_text.h"
 #include "shapes/status_json.h"
 #include "shapes/task_json.h"
@@ -63,18 +62,13 @@ Reply ready(Zone& zone) {
   return json_response(R"({"ready":true})");
 }
 
-// Reads every task unless the client asks for `quick`. A second scrape at the same time would take
-// another thread from the pool.
-Reply metrics(Zone& zone, const Call& call, std::atomic_flag& busy) {
+// Reads every task unless the client asks for `quick`.
+Reply metrics(Zone& zone, const Call& call, const Turn::Busy& busy) {
   const auto quick = switch_query(call, "quick");
   if (!quick) return quick.error();
-  if (!*quick && busy.test_and_set()) {
-    return Error{.code = Code::overloaded,
-                 .message = "another request reads the metrics now",
-                 .retryable = true};
-  }
+  const auto turn = Turn::take(*quick ? Turn::make() : busy, "the metrics");
+  if (!turn) return turn.error();
   const auto families = cli::zone_families(zone, *quick);
-  if (!*quick) busy.clear();
   if (!families) return families.error();
   return Response{.type = "text/plain; version=0.0.4; charset=utf-8",
                   .body = cli::prometheus_text(*families)};
@@ -83,8 +77,8 @@ Reply metrics(Zone& zone, const Call& call, std::atomic_flag& busy) {
 }  // namespace
 
 std::vector<Route> zone_routes(Zone& zone) {
-  auto busy = std::make_shared<std::atomic_flag>();  // both are shared by copies of the handlers
-  auto events = std::make_shared<Events>(zone);
+  const Turn::Busy busy = Turn::make();
+  auto events = std::make_shared<Events>(zone);  // shared by copies of the handler
   return {
       {"GET", "/v1/status", {}, [&zone](const Call&) { return status(zone); }},
       {"GET", "/v1/events", {}, [events](const Call&) -> Reply { return events->streamed(); }},
@@ -98,7 +92,7 @@ std::vector<Route> zone_routes(Zone& zone) {
       {"GET",
        "/metrics",
        {"quick"},
-       [&zone, busy](const Call& call) { return metrics(zone, call, *busy); }},
+       [&zone, busy](const Call& call) { return metrics(zone, call, busy); }},
   };
 }
 

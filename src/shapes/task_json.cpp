@@ -65,6 +65,7 @@ std::string json_of(const QueueView& queue) {
       .text("key", queue.key)
       .text("state", to_string(queue.state))
       .text_or_null("reason", queue.reason)
+      .number("claims", queue.claims)
       .json("attempts", json_of(queue.attempts))
       .json("steps", json_of(queue.steps))
       .json("story", json_of(queue.story))

@@ -108,6 +108,11 @@ std::optional<Time> parse_coming(std::string_view text, Time now) {
   return parse_time(text);
 }
 
+std::optional<Time> parse_past(std::string_view text, Time now) {
+  if (auto duration = parse_duration(text)) return now - *duration;
+  return parse_time(text);
+}
+
 std::string format_time(Time time) {
   using namespace std::chrono;
   const auto days_part = floor<days>(time);

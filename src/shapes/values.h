@@ -24,6 +24,8 @@ Time now();
 std::optional<Time> parse_time(std::string_view text);
 // A time, or a duration that means so long from now.
 std::optional<Time> parse_coming(std::string_view text, Time now);
+// A time, or a duration that means so long ago.
+std::optional<Time> parse_past(std::string_view text, Time now);
 // RFC 3339 in UTC with milliseconds.
 std::string format_time(Time time);
 

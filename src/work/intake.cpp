@@ -185,7 +185,7 @@ Result<std::string> Intake::key_of(const store::Entry& entry) const {
   return key_.key(entry.id, entry.topic, entry.body ? *entry.body : Body{}, entry.headers);
 }
 
-std::unique_ptr<RunningTask> Intake::running_task(store::Delivery delivery,
+std::unique_ptr<RunningTask> Intake::running_task(store::Delivery&& delivery,
                                                   store::Address at) const {
   auto running = std::make_unique<RunningTask>();
   if (auto step = step_of(delivery.entry)) {

@@ -96,7 +96,7 @@ class Intake {
   core::Member holder() const;
   core::Claim command(const store::Entry& entry, const core::Order* order, OfferFor to) const;
   Result<std::string> key_of(const store::Entry& entry) const;
-  std::unique_ptr<RunningTask> running_task(store::Delivery delivery, store::Address at) const;
+  std::unique_ptr<RunningTask> running_task(store::Delivery&& delivery, store::Address at) const;
   // Answers deliveries that the store left unclaimed: claims them, sets them aside or settles them.
   Result<void> answer(Round& round, std::vector<store::Delivery> unclaimed, RunningTasks& tasks);
   // What the answers to the deliveries of one round add up to.

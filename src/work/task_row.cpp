@@ -118,14 +118,16 @@ Result<WriteResult> drop(store::Store& store, Scheduler& scheduler, const Queue&
 }
 
 Result<WriteResult> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
-                           const store::Row& row, const std::string& by, const std::string& why) {
+                           const store::Row& row, const std::string& by, const std::string& why,
+                           std::optional<core::Nonce> nonce, std::optional<std::uint32_t> claims) {
   store::Address at = address_of(row);
   if (!row.stored && !queue.key.empty()) at.kind = store::Address::Kind::entry;
   core::Cancel command{.sequence = row.entry.sequence,
                        .digest = row.entry.digest,
-                       .nonce = new_nonce(scheduler),
+                       .nonce = nonce ? *nonce : new_nonce(scheduler),
                        .by = by,
-                       .why = why};
+                       .why = why,
+                       .claims = claims};
   command.order = row.order;
   if (queue.stream.empty())
     if (const auto step = encoding::read_step(row.entry.headers, queue.name))

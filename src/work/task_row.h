@@ -50,8 +50,12 @@ store::Address address_of(const store::Row& row);
 // that a worker changed the record between the read and the write; the caller reads it again. In a
 // queue with a key template, a task without a record gets an own record. Its key may belong to an
 // earlier task that has not run yet.
+// `nonce` tells a repeated cancel, and `claims` is of the record that the person saw. Without them
+// the cancel is an act of its own, whatever the record's claims.
 Result<WriteResult> cancel(store::Store& store, Scheduler& scheduler, const Queue& queue,
-                           const store::Row& row, const std::string& by, const std::string& why);
+                           const store::Row& row, const std::string& by, const std::string& why,
+                           std::optional<core::Nonce> nonce = {},
+                           std::optional<std::uint32_t> claims = {});
 
 // Cancels a dead letter. After that it cannot be retried.
 Result<WriteResult> drop(store::Store& store, Scheduler& scheduler, const Queue& queue,

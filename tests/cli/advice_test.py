@@ -36,7 +36,7 @@ class Table(OnceTest):
     def test_the_commands_and_options_that_it_names_exist(self):
         """Advice that names a command which is not there is worse than none."""
         named = set()
-        for text in texts("cli/app/advice.cpp") + texts("cli/ops/fixes.cpp"):
+        for text in texts("cli/app/advice.cpp") + texts("src/shapes/fixes.cpp"):
             for command in re.findall(r"\bonce ([a-z][^',;:()]*)", text):
                 words = command.split()
                 depth = 2 if words[0] in GROUPS and len(words) > 1 and words[1].islower() else 1

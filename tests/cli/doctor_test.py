@@ -294,7 +294,7 @@ class Documentation(OnceTest):
 
     def test_every_fix_that_is_a_command_belongs_to_a_finding(self):
         rows = self.keys("src/core/findings.cpp")
-        fixes = self.keys("cli/ops/fixes.cpp")
+        fixes = self.keys("src/shapes/fixes.cpp")
         self.assertGreater(len(fixes), 30)
         self.assertEqual([], [key for key in fixes if key not in rows and not any(row.startswith(key + "/") for row in rows)])
         for key in fixes:  # the first row that fits is taken
@@ -304,7 +304,7 @@ class Documentation(OnceTest):
     def test_a_text_names_only_facts_that_a_source_gives(self):
         given = set(re.findall(r'\{"(\w+)",', self.sources()))
         self.assertGreater(len(given), 40)
-        for table, more in (("src/core/findings.cpp", set()), ("cli/ops/fixes.cpp", {"worker", "option"})):
+        for table, more in (("src/core/findings.cpp", set()), ("src/shapes/fixes.cpp", {"worker", "option"})):
             rows = re.sub(r"^//.*$", "", (ROOT / table).read_text(), flags=re.MULTILINE)
             named = set(re.findall(r"\{(\w+)\}", rows))
             self.assertGreater(len(named), 5)

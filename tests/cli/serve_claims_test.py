@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from once_command import OnceTest  # noqa: E402
+from openapi import check_reply  # noqa: E402
 
 
 class ClaimsTest(OnceTest):
@@ -33,7 +34,9 @@ class ClaimsTest(OnceTest):
         try:
             connection.request("POST", path, json.dumps(body or {}), {"Content-Type": "application/json"})
             response = connection.getresponse()
-            return response.status, json.loads(response.read())
+            text = response.read()
+            check_reply(self, "POST", path, json.dumps(body or {}), response.status, response.headers["Content-Type"], text)
+            return response.status, json.loads(text)
         finally:
             connection.close()
 

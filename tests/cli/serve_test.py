@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 from nats_node import MISSING, PROGRAM, NatsNode  # noqa: E402
 from once_command import NATS, OnceTest  # noqa: E402
+from openapi import check_reply  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 JSON = "application/json"
@@ -73,9 +74,14 @@ class ServeTest(OnceTest):
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         if type:
             names["Content-Type"] = type
-        connection = connection or self.connect()
-        connection.request(method, path, body, names)
-        return Reply(connection.getresponse())
+        used = connection or self.connect()
+        used.request(method, path, body, names)
+        reply = Reply(used.getresponse())
+        if not connection:
+            used.close()
+        if self.port and type in (None, JSON, NDJSON):
+            check_reply(self, method, path, body if type == JSON else None, reply.status, reply.headers["Content-Type"], reply.text)
+        return reply
 
     def get(self, path, status=200):
         reply = self.ask("GET", path)
@@ -364,6 +370,72 @@ class Acting(ServeTest):
         self.assertEqual("dropped", self.act("c", "drop").json["outcome"])
         self.assertEqual({"seen": 1.5}, self.get("/v1/tasks/b/result")["results"][0]["result"])
         self.assertEqual("cancelled", self.get("/v1/tasks/c")["queues"][0]["state"])
+        self.assertEqual("waiting", self.get("/v1/tasks/a")["queues"][0]["state"])
+
+    def test_a_repeated_act_answers_the_same(self):
+        self.publish("t", {}, "a")
+        self.work("q", "exit 74")
+        claims = self.get("/v1/tasks/a")["queues"][0]["claims"]
+        stale = self.problem(409, "wrong_state", self.act("a", "drop", claims=claims - 1))
+        self.assertIn("claimed", stale["detail"])
+        body = {"who": "ada", "claims": claims}
+        for _ in range(2):
+            reply = self.ask("POST", "/v1/tasks/a:drop", body, Idempotency_Key="k1")
+            self.assertEqual((200, "dropped"), (reply.status, reply.json.get("outcome")), reply.text)
+        self.problem(409, "wrong_state", self.ask("POST", "/v1/tasks/a:drop", body, Idempotency_Key="k2"))
+        story = [action["what"] for action in self.get("/v1/tasks/a")["queues"][0]["story"]]
+        self.assertEqual(1, story.count("dropped"), story)
+        self.problem(400, "invalid_input", self.act("a", "drop", claims=-1))
+
+    def test_act_by_filter(self):
+        for n in range(7):
+            self.publish("t", {"n": n}, f"n{n}")
+        self.work("q", "exit 74")
+        self.publish("t", {}, "waits")
+        every = {"who": "ada", "why": "a test", "act": "drop", "queue": "q", "limit": 3}
+        dry = self.ask("POST", "/v1/tasks:act", {**every, "dry_run": True}).json
+        self.assertEqual([{"id": f"n{n}", "queue": "q", "outcome": "dropped", "dry_run": True} for n in range(3)], dry["tasks"])
+        self.assertEqual(7, len(self.get("/v1/tasks?state=in_doubt")["tasks"]))
+        done, after = [], None
+        for page in range(3):
+            reply = self.ask("POST", "/v1/tasks:act", {**every, **({"after": after} if page else {})})
+            self.assertEqual(200, reply.status, reply.text)
+            done += [task["id"] for task in reply.json["tasks"]]
+            after = reply.json["after"]
+            self.assertEqual(page < 2, after is not None)
+        self.assertEqual([f"n{n}" for n in range(7)], done)
+        self.assertEqual(7, len(self.get("/v1/tasks?state=cancelled")["tasks"]))
+        self.assertEqual({"tasks": [], "after": None}, self.ask("POST", "/v1/tasks:act", every).json)
+        one = self.ask("POST", "/v1/tasks:act", {"who": "ada", "act": "cancel", "all": True, "state": "waiting"}).json
+        self.assertEqual([{"id": "waits", "queue": "q", "outcome": "cancelled"}], one["tasks"])
+
+    def test_act_by_filter_in_several_states(self):
+        for n in range(4):
+            self.publish("t", {"n": n}, f"n{n}")
+        self.work("q", 'case "$ONCE_ID" in n0|n2) echo broken >&2; exit 1;; *) exit 74;; esac')
+        fields = {"who": "ada", "act": "retry", "queue": "q"}
+        self.assertEqual(["n0", "n2"], self.ids({**fields, "error": "broken", "dry_run": True}))
+        self.assertEqual(["n0", "n2"], [task["id"] for task in self.get("/v1/tasks?error=broken&since=1h")["tasks"]])
+        self.assertEqual([], self.get("/v1/tasks?older_than=1h")["tasks"])
+        found, after = [], {}
+        while after is not None:
+            reply = self.ask("POST", "/v1/tasks:act", {**fields, "limit": 1, **after})
+            found += [task["id"] for task in reply.json["tasks"]]
+            after = {"after": reply.json["after"]} if reply.json["after"] else None
+        self.assertEqual(["n0", "n2", "n1", "n3"], found)
+        self.assertEqual(4, len(self.get("/v1/tasks?state=waiting")["tasks"]))
+
+    def ids(self, fields):
+        return [task["id"] for task in self.ask("POST", "/v1/tasks:act", fields).json["tasks"]]
+
+    def test_bad_acts_by_filter_change_nothing(self):
+        self.publish("t", {}, "a")
+        good = {"who": "ada", "act": "cancel", "queue": "q"}
+        for change in [{"who": ""}, {"act": "explode"}, {"queue": ""}, {"state": "dead"}, {"state": "x"}, {"limit": 0}, {"limit": 1001},
+                       {"after": "x"}, {"after": "waiting.x"}, {"since": "soon"}, {"result": 1}, {"dry_run": "yes"}, {"x": 1}]:  # fmt: skip
+            with self.subTest(change=change):
+                self.problem(400, "invalid_input", self.ask("POST", "/v1/tasks:act", {**good, **change}))
+        self.problem(404, "not_found", self.ask("POST", "/v1/tasks:act", {**good, "queue": "none"}))
         self.assertEqual("waiting", self.get("/v1/tasks/a")["queues"][0]["state"])
 
     def test_a_task_in_two_queues_needs_the_name_of_one(self):

@@ -497,7 +497,7 @@ class Losses(WorkerTest):
                    "all tasks are completed", 60)
 
     def test_lost_requests_and_responses_repeat_and_lose_nothing(self):
-        self.queue(**{"in-doubt": "hold"})
+        self.queue(lease="3s", **{"in-doubt": "hold"})  # an offer whose answer is lost ends with its lease
         proxy = self.proxy(drop_requests=0.15, drop_responses=0.15, seed=20261117)
         url = f"http://127.0.0.1:{proxy.port}"
         worker = self.node(self.CODE, url=url)

@@ -51,6 +51,48 @@ TEST_P(ControlContract, AWaitingTaskIsCancelled) {
   EXPECT_EQ(zone.tasks().cancel("a", "q", by).error().code, Code::wrong_state);
 }
 
+// An answer that is lost makes the caller ask again.
+TEST_P(ControlContract, AnActWithAKeyIsDoneOnceHoweverOftenItIsAsked) {
+  add({.attempts = 1, .in_doubt = InDoubt::hold});
+  const ActOptions first{.idempotency_key = "k1"};
+  publish("a");
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ(zone.tasks().cancel("a", "q", by, first).value(), State::cancelled);
+  EXPECT_EQ(zone.tasks().cancel("a", "q", by, {.idempotency_key = "k2"}).error().code,
+            Code::wrong_state);
+  publish("b");
+  EXPECT_TRUE(run([](Context&) { return Outcome::unknown("who knows"); }));
+  for (int again = 0; again < 2; ++again) EXPECT_TRUE(zone.tasks().retry("b", "q", by, first));
+  EXPECT_EQ(zone.tasks().retry("b", "q", by, {.idempotency_key = "k2"}).error().code,
+            Code::wrong_state);
+  EXPECT_TRUE(run([](Context&) { return Outcome::unknown("who knows"); }));
+  EXPECT_TRUE(zone.tasks().retry("b", "q", by, first)) << "it was carried out";
+  EXPECT_EQ(state("b"), State::in_doubt);
+  for (int again = 0; again < 2; ++again) EXPECT_TRUE(zone.tasks().drop("b", "q", by, first));
+  publish("c");
+  EXPECT_TRUE(run([](Context&) { return Outcome::unknown("who knows"); }));
+  for (int again = 0; again < 2; ++again)
+    EXPECT_TRUE(zone.tasks().complete("c", "q", Body::json("1").value(), by, first));
+  EXPECT_EQ(state("c"), State::completed);
+}
+
+TEST_P(ControlContract, AnActIsRefusedIfTheTaskWasClaimedSince) {
+  add({.attempts = 1, .in_doubt = InDoubt::hold});
+  publish("a");
+  EXPECT_EQ(view("a").claims, 0U);
+  const ActOptions seen{.claims = 0};
+  EXPECT_TRUE(run([](Context&) { return Outcome::unknown("who knows"); }));
+  EXPECT_EQ(view("a").claims, 1U);
+  EXPECT_EQ(zone.tasks().cancel("a", "q", by, seen).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().retry("a", "q", by, seen).error().code, Code::wrong_state);
+  EXPECT_EQ(zone.tasks().drop("a", "q", by, seen).error().code, Code::wrong_state);
+  const auto completed = zone.tasks().complete("a", "q", {}, by, seen);
+  EXPECT_EQ(completed.error().code, Code::wrong_state);
+  EXPECT_THAT(completed.error().message, ::testing::HasSubstr("claimed 1 times, and not 0"));
+  EXPECT_EQ(state("a"), State::in_doubt);
+  EXPECT_TRUE(zone.tasks().drop("a", "q", by, {.claims = 1}));
+}
+
 TEST_P(ControlContract, ACancelledTaskOfAKeyedQueueTakesNobodysKey) {
   add({.key = "{doc}"});
   publish("a", R"({"doc":1})");

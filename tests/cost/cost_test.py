@@ -26,7 +26,7 @@ CALLGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
 
 # What was measured when the bound was set last. A quarter more is allowed: threads and compilers differ
 # by some per cent. Who has made it cheaper writes the new value here, so that it stays so.
-INSTRUCTIONS = {"publish": 42_400, "backlog": 66_000, "sequential": 160_000}
+INSTRUCTIONS = {"publish": 32_500, "backlog": 52_500, "sequential": 146_000}
 MESSAGES = {"publish": 2.0, "backlog": 8.0, "sequential": 15.0}
 ALLOWED = 1.25
 

@@ -167,8 +167,7 @@ export class Claim implements Task {
       this.end = beat.end;
       this.watchLease();
     }
-    if (beat.stop === "cancelled") this.askToStop(new Stop("cancelled", "a person cancelled the task"));
-    if (beat.stop === "overdue") this.askToStop(new Stop("overdue", "the queue's timeout has passed"));
+    if (beat.stop) this.askToStop(new Stop(beat.stop, kStopped[beat.stop]));
     if (beat.lost !== undefined) this.lose(beat.lost);
   }
 
@@ -186,6 +185,10 @@ export class Claim implements Task {
 }
 
 const kLate = 5_000;
+const kStopped = {
+  cancelled: "a person cancelled the task",
+  overdue: "the queue's timeout has passed",
+};
 const kLeaseEnded = "the lease of the task ended, because the server did not renew it in time";
 
 class HttpStep implements StepRecorder {

@@ -1,5 +1,5 @@
-// The task of a program that `once work -- node agent.js` runs. There is no server then: steps go to
-// the worker over its socket, and the worker renews the lease.
+// The task of a program that `once work -- node agent.js` runs. There is no server then. Steps go
+// to the worker over its socket, and the worker renews the lease.
 import { readFileSync, writeFileSync } from "node:fs";
 import { Dead, invalidInput, Stop, Unknown } from "./errors.js";
 import { running } from "./running.js";
@@ -37,8 +37,13 @@ export async function runCurrentTask<Body = any>(
     if (result !== undefined) writeResult(jsonText(result, "the handler ran, but its result"));
   } catch (error) {
     console.error(whyOf(error));
-    process.exitCode = error instanceof Dead ? kDead : error instanceof Unknown ? kUnknown : kFailed;
+    process.exitCode = statusOf(error);
   }
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof Dead) return kDead;
+  return error instanceof Unknown ? kUnknown : kFailed;
 }
 
 function writeResult(json: string): void {

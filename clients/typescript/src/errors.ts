@@ -52,7 +52,7 @@ export class Dead extends Error {
   override readonly name: string = "Dead";
 }
 
-/** Thrown by a handler: the task failed. It is tried again after `retryIn`, or after the backoff. */
+/** Thrown by a handler: the task failed. It is retried after `retryIn`, or after the backoff. */
 export class Fail extends Error {
   override readonly name: string = "Fail";
   /** Milliseconds, or a text such as `"90s"`. */
@@ -73,8 +73,8 @@ export class Unknown extends Error {
 }
 
 /**
- * Thrown by `task.step()`, and the reason of `task.signal`, if the attempt must end: its lease ended,
- * another worker has the task, or the task is held. The outcome of the handler is not recorded.
+ * Thrown by `task.step()`, and the reason of `task.signal`, if the attempt must end. Its lease
+ * ended, another worker has the task, or the task is held. The handler's outcome is not recorded.
  */
 export class AttemptOver extends Error {
   override readonly name: string = "AttemptOver";

@@ -1,4 +1,4 @@
-// Renews leases on a thread of its own, so that a handler that blocks the event loop keeps its lease.
+// Renews leases on a thread of its own. A handler that blocks the event loop keeps its lease.
 import { workerData, type MessagePort } from "node:worker_threads";
 import type { Problem } from "./errors.js";
 import { send, type Target } from "./transport.js";
@@ -18,6 +18,11 @@ export interface Beat {
   lost?: string;
 }
 
+interface Renewed extends Problem {
+  outcome?: "renewed" | "asked_to_stop" | "overdue";
+  lease_ms?: number;
+}
+
 interface Lease {
   end: number;
   due: number;
@@ -27,6 +32,7 @@ interface Lease {
 
 const kShortestPause = 20;
 const kShortestTry = 250;
+const kLongestTimer = 2 ** 31 - 1;
 const kWarmUp = 1_000;
 
 class HeartbeatThread {
@@ -39,7 +45,8 @@ class HeartbeatThread {
   ) {
     port.on("message", (watch: Watch) => this.watch(watch));
     // The first request of a thread loads much code. A short lease must not wait for that.
-    void this.ask("GET", "/healthz", undefined, kWarmUp).then(() => port.postMessage({ claim: "" }));
+    const warm = this.ask("GET", "/healthz", undefined, kWarmUp);
+    void warm.then(() => port.postMessage({ claim: "" }));
   }
 
   private watch({ claim, end }: Watch): void {
@@ -52,7 +59,8 @@ class HeartbeatThread {
     clearTimeout(this.timer);
     let next = Infinity;
     for (const lease of this.leases.values()) if (!lease.asked) next = Math.min(next, lease.due);
-    if (next !== Infinity) this.timer = setTimeout(() => this.renewDue(), Math.max(0, next - now()));
+    const wait = Math.min(Math.max(0, next - now()), kLongestTimer);
+    if (next !== Infinity) this.timer = setTimeout(() => this.renewDue(), wait);
   }
 
   private renewDue(): void {
@@ -98,7 +106,7 @@ class HeartbeatThread {
     }
   }
 
-  private take(claim: string, sent: number, answer: (Problem & Record<string, any>) | undefined): void {
+  private take(claim: string, sent: number, answer: Renewed | undefined): void {
     const lease = this.leases.get(claim);
     if (!lease) return;
     lease.asked = false;
@@ -110,13 +118,13 @@ class HeartbeatThread {
     }
     if (answer.error) return this.lose(claim, answer.message ?? answer.error);
     const beat: Beat = { claim };
-    if (answer["outcome"] === "overdue") {
+    if (answer.outcome === "overdue") {
       this.leases.delete(claim); // the server does not renew it any more
       beat.stop = "overdue";
     } else {
-      lease.end = beat.end = sent + answer["lease_ms"];
+      lease.end = beat.end = sent + (answer.lease_ms ?? 0);
       lease.due = dueIn(lease.end);
-      if (answer["outcome"] === "asked_to_stop" && !lease.told) beat.stop = "cancelled";
+      if (answer.outcome === "asked_to_stop" && !lease.told) beat.stop = "cancelled";
       lease.told ||= beat.stop !== undefined;
     }
     this.port.postMessage(beat);

@@ -67,7 +67,7 @@ declare module "node:worker_threads" {
     readonly port2: MessagePort;
   }
   class Worker {
-    constructor(file: URL, options: { workerData: unknown; transferList: MessagePort[]; env?: object });
+    constructor(file: URL, options: { workerData: unknown; transferList: MessagePort[] });
     on(event: "error", listener: (error: Error) => void): this;
     terminate(): Promise<number>;
   }

@@ -75,7 +75,7 @@ export class Once {
     return answer.json;
   }
 
-  /** Publishes many tasks. A task that is refused has its error in its place, and fails no other. */
+  /** Publishes many tasks. A refused task has its error in its place, and fails no other task. */
   async publishMany(
     tasks: Iterable<T.NewTask>,
     limits: CallLimits = {},
@@ -102,9 +102,15 @@ export class Once {
     for (let pause = 100; open.length > 0; pause = Math.min(pause * 2, 5_000)) {
       const text = open.map(({ line }) => line).join("\n");
       const headers = { "Content-Type": "application/x-ndjson", "Once-Try": nonce };
-      const call = { method: "POST", path: "/v1/tasks:batch", headers, body: () => text };
+      const call = {
+        method: "POST",
+        path: "/v1/tasks:batch",
+        headers,
+        body: () => text,
+        lines: open.length,
+      };
       const answer = await this.call(call, { timeout: deadline - now(), signal });
-      const said = answer.text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+      const said: any[] = answer.json;
       const late = now() + pause >= deadline;
       open = open.filter(({ place }, i) => {
         const { line, ...receipt } = said[i];
@@ -119,9 +125,9 @@ export class Once {
   // --- Wait and look
 
   /**
-   * Waits until the task is settled or in doubt in `queue`, and returns its outcome. Without `queue`,
-   * waits for every queue that takes the task, and returns the first outcome. Throws `timed_out` after
-   * `timeout` milliseconds.
+   * Waits until the task is settled or in doubt in `queue`, and returns its outcome. Without
+   * `queue`, waits for every queue that takes the task, and returns the first outcome. Throws
+   * `timed_out` after `timeout` milliseconds.
    */
   async wait(id: string, options: T.WaitOptions = {}): Promise<T.TaskResult> {
     return (await this.waitAll(id, options))[0] as T.TaskResult;
@@ -161,7 +167,10 @@ export class Once {
   }
 
   /** The tasks that fit, page by page: `for await (const task of once.tasks({state: "dead"}))`. */
-  async *tasks(filter: T.TaskFilter = {}, limits: CallLimits = {}): AsyncGenerator<T.TaskItem, void, undefined> {
+  async *tasks(
+    filter: T.TaskFilter = {},
+    limits: CallLimits = {},
+  ): AsyncGenerator<T.TaskItem, void, undefined> {
     let left = filter.limit ?? Infinity;
     let after: string | null = null;
     while (left > 0) {
@@ -281,8 +290,8 @@ export class Once {
   }
 
   /**
-   * Runs the workers until SIGTERM, SIGINT, `signal` or `stop()`, and then until their handlers have
-   * ended. Rejects if a queue cannot be worked on.
+   * Runs the workers until SIGTERM, SIGINT, `signal` or `stop()`, and then until their handlers
+   * have ended. Rejects if a queue cannot be worked on.
    */
   async run(options: RunOptions = {}): Promise<void> {
     if (this.workers.length === 0) throw invalidInput("run() needs a worker: call worker() first");

@@ -22,16 +22,19 @@ export interface Call {
   repeatable?: boolean;
   /** Finds a failure inside an answer with status 200. */
   problemIn?: (answer: any) => Problem | undefined;
+  /** The answer has this many lines, each of them JSON. */
+  lines?: number;
   onTry?: (sentNothing: boolean, why: string) => void;
 }
 
 export interface Answered {
   status: number;
   json: any;
-  text: string;
   /** An earlier try of the same call may have been carried out. */
   repeated: boolean;
 }
+
+type Judged = Omit<Answered, "repeated">;
 
 const kTryTimeout = 30_000;
 const kFirstPause = 50;
@@ -51,7 +54,7 @@ export class Requester {
     for (let aTry = 0; ; ++aTry) {
       throwIfAborted(limits.signal, maybeDone);
       const left = deadline - now();
-      const failed: Omit<Answered, "repeated"> | Failure = await this.tryOnce(call, aTry, left, limits.signal);
+      const failed: Judged | Failure = await this.tryOnce(call, aTry, left, limits.signal);
       if (!(failed instanceof Failure)) return { ...failed, repeated: maybeDone };
       const done: boolean = maybeDone || failed.maybeDone;
       throwIfAborted(limits.signal, done);
@@ -69,7 +72,7 @@ export class Requester {
     aTry: number,
     left: number,
     signal: AbortSignal | undefined,
-  ): Promise<Omit<Answered, "repeated"> | Failure> {
+  ): Promise<Judged | Failure> {
     const body = call.body?.(aTry);
     const limit = Math.min(this.tryTimeout + (call.wait ?? 0), Math.max(left, 1));
     const cut = new AbortController();
@@ -100,11 +103,12 @@ class Failure {
   ) {}
 }
 
-function judge(answer: Answer, call: Call): Omit<Answered, "repeated"> | Failure {
+function judge(answer: Answer, call: Call): Judged | Failure {
   const { status, text } = answer;
-  const json = parsed(text);
-  const problem = status < 300 ? json && call.problemIn?.(json) : problemOf(status, json, text);
-  if (status < 300 && !problem) return { status, json, text };
+  const json = status < 300 && call.lines ? parsedLines(text, call.lines) : parsed(text);
+  const good = status < 300 && json !== undefined;
+  const problem = good ? call.problemIn?.(json) : problemOf(status, json, text);
+  if (!problem) return { status, json };
   const again = Boolean(problem.retryable || problem.in_doubt || kRepeatedStatus.has(status));
   const error = new OnceError(status, problem);
   // A gateway that gives up on the server says nothing about what the server did.
@@ -122,8 +126,13 @@ function parsed(text: string): any {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // NDJSON, or an answer of something else
+    return undefined; // an answer of something else than Once
   }
+}
+
+function parsedLines(text: string, count: number): any[] | undefined {
+  const lines = text.split("\n").filter(Boolean).map(parsed);
+  return lines.length === count && !lines.includes(undefined) ? lines : undefined;
 }
 
 function noAnswer(error: NoAnswer, aborted: string): OnceError {

@@ -53,7 +53,8 @@ export async function runWorkers(
 
 /** Waits for all, and then throws the first failure. */
 async function settled(all: Promise<void>[]): Promise<void> {
-  for (const result of await Promise.allSettled(all)) if (result.status === "rejected") throw result.reason;
+  const results = await Promise.allSettled(all);
+  for (const result of results) if (result.status === "rejected") throw result.reason;
 }
 
 class Ending {

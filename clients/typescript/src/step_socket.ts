@@ -11,7 +11,17 @@ import { stepValue } from "./values.js";
 const kVersion = 1;
 const kLongestPath = 107; // of a Unix socket's address
 
-const Field = { version: 1, kind: 2, name: 3, policy: 4, key: 5, bytes: 6, cut: 7, limit: 8, oversize: 9 };
+const Field = {
+  version: 1,
+  kind: 2,
+  name: 3,
+  policy: 4,
+  key: 5,
+  bytes: 6,
+  cut: 7,
+  limit: 8,
+  oversize: 9,
+};
 const Kind = {
   begin: 1,
   asked: 2,
@@ -67,20 +77,24 @@ export class SocketStep implements StepRecorder {
     if (answer.cut)
       throw new OnceError(0, {
         code: "too_large",
-        message: `step "${this.name}" has run, but an older Once kept only the first MiB of its result`,
+        message: `step "${this.name}" has run, but an older Once kept only a MiB of its result`,
       });
     return { outcome: "remembered", key, result: stepValue(answer.bytes) };
   }
 
   async end(json: string): Promise<void> {
     const bytes = text(json);
-    const fits = bytes.length <= this.limit;
-    const result = fits ? ([Field.bytes, bytes] as const) : ([Field.oversize, bytes.length] as const);
-    await this.record([[Field.kind, Kind.end], result], "the step ran and was not recorded");
+    const large = bytes.length > this.limit;
+    const fields: Fields = [
+      [Field.kind, Kind.end],
+      large ? [Field.oversize, bytes.length] : [Field.bytes, bytes],
+    ];
+    await this.record(fields, "the step ran and was not recorded");
   }
 
   fail(why: string): Promise<void> {
-    return this.record([[Field.kind, Kind.fail], [Field.bytes, text(why)]], "the failure was not recorded");
+    const fields: Fields = [[Field.kind, Kind.fail], [Field.bytes, text(why)]];
+    return this.record(fields, "the failure was not recorded");
   }
 
   async hold(why: string): Promise<void> {
@@ -180,7 +194,8 @@ export function frameOf(fields: Fields): Uint8Array {
 }
 
 export function messageOf(content: Uint8Array): Message {
-  const message: Message = { kind: 0, key: "", bytes: new Uint8Array(), cut: false, limit: 1 << 20 };
+  const none = new Uint8Array();
+  const message: Message = { kind: 0, key: "", bytes: none, cut: false, limit: 1 << 20 };
   let at = 0;
   const number = () => {
     let value = 0;
@@ -195,9 +210,9 @@ export function messageOf(content: Uint8Array): Message {
     const tag = number();
     const value = number();
     const field = Math.floor(tag / 2);
-    const bytes = tag % 2 === 1 ? content.subarray(at, (at += value)) : new Uint8Array();
+    const bytes = tag % 2 === 1 ? content.subarray(at, (at += value)) : none;
     if (field === Field.version && value !== kVersion)
-      throw new AttemptOver("this client and the worker are of different versions; nothing was run");
+      throw new AttemptOver("the worker and this client are of different versions; nothing was run");
     if (field === Field.kind) message.kind = value;
     if (field === Field.key) message.key = new TextDecoder().decode(bytes);
     if (field === Field.bytes) message.bytes = bytes;

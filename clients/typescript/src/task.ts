@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { AttemptOver, invalidInput, OnceError, Unknown } from "./errors.js";
 import { jsonText } from "./values.js";
 
-/** What a step that is cut off means: run it again, hold the task for a person, or ask its probe. */
+/** What to do with a step that was cut off: run it again, hold the task, or ask the probe. */
 export type StepPolicy = "retry" | "hold" | "probe";
 
 /** A probe's answer "it happened", for a result that is `null`, `undefined` or `false`. */
@@ -17,8 +17,8 @@ export function happened<T>(result: T): Happened<T> {
 
 /**
  * Says whether something happened. `undefined`, `null` and `false` mean that it did not. Any other
- * value means that it happened, with this value as the result. If the probe throws, nobody knows, and
- * the task is held for a person.
+ * value means that it happened, with this value as the result. If the probe throws, nobody knows,
+ * and the task is held for a person.
  */
 export type Answer<T> = T | Happened<T> | undefined | null | false;
 
@@ -54,14 +54,14 @@ export interface Task<Body = any> {
   /** Aborts if the handler should stop. The reason is a `Stop` or an `AttemptOver`. */
   readonly signal: AbortSignal;
   /**
-   * The idempotency key of the task, or of one of its steps. The key of a step is known as soon as the
-   * step has begun: call `key(step)` inside the step, in its probe, or later.
+   * The idempotency key of the task, or of one of its steps. The key of a step is known as soon as
+   * the step has begun: call `key(step)` inside the step, in its probe, or later.
    */
   key(step?: string): string;
   /**
    * Runs `fn` once per task and remembers its result, which must be JSON. A later attempt gets the
-   * result and does not run `fn`. If `fn` throws, the step did not happen; if it throws `Unknown`, the
-   * step is in doubt.
+   * result and does not run `fn`. If `fn` throws, the step did not happen. If it throws `Unknown`,
+   * the step is in doubt.
    */
   step<T>(
     name: string,

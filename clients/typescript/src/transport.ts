@@ -56,7 +56,7 @@ function isCertificate(code: string | undefined): boolean {
 
 export function targetOf(url: string, token: string | undefined): Target {
   const trimmed = url.replace(/\/+$/, "");
-  if (trimmed.startsWith("unix:") && trimmed.length > "unix:".length) return { url: trimmed, token };
+  if (/^unix:./.test(trimmed)) return { url: trimmed, token };
   let parsed: URL | undefined;
   try {
     parsed = new URL(trimmed);

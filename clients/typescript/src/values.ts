@@ -18,7 +18,8 @@ export function momentText(moment: Date | Duration, name: string): string {
 
 export function timeText(time: Date | string, name: string): string {
   if (typeof time === "string") return time;
-  if (Number.isNaN(time.getTime())) throw invalidInput(`"${name}" is no valid Date; nothing was sent`);
+  if (Number.isNaN(time.getTime()))
+    throw invalidInput(`"${name}" is no valid Date; nothing was sent`);
   return time.toISOString();
 }
 
@@ -44,8 +45,8 @@ type Fields = Record<string, unknown>;
 
 /** The value of a body: JSON as it is, bytes as a Uint8Array. */
 export function decodeBody(fields: Fields, name: string): unknown {
-  if (typeof fields["raw"] === "string") return new Uint8Array(Buffer.from(fields["raw"], "base64"));
-  const value = fields[name];
+  const { raw, [name]: value } = fields;
+  if (typeof raw === "string") return new Uint8Array(Buffer.from(raw, "base64"));
   if (fields["text"] === true) return new Uint8Array(Buffer.from(value as string, "utf8"));
   return value;
 }

@@ -1,4 +1,4 @@
-// Runs the tasks of one queue: long polls for offers, starts what a free handler runs next, settles.
+// Runs the tasks of one queue: polls for offers, starts what a free handler runs next, settles.
 import { Claim } from "./claim.js";
 import { AttemptOver, Dead, Fail, OnceError, type Problem, Stop, Unknown } from "./errors.js";
 import type { Heartbeats } from "./heartbeats.js";
@@ -63,7 +63,7 @@ export class QueueWorker {
     this.free = options.concurrency ?? 1;
   }
 
-  /** Runs until drain(), and then until the handlers have ended. Throws if the queue refuses polls. */
+  /** Runs until drain(), and then until the handlers have ended. Throws if a poll is refused. */
   async run(): Promise<void> {
     while (!this.draining) {
       if (this.free === 0) await new Promise<void>((resolve) => (this.wake = resolve));
@@ -288,8 +288,8 @@ export class QueueWorker {
         body: (aTry) => {
           // A repeat asks for no offers: the lost answer may have had some.
           const more = last && aTry === 0 && !this.draining && next.length === 0;
-          const asked = more ? `,${JSON.stringify({ next: 1, ...this.offerFields }).slice(1)}` : "}";
-          return `{"claims":[${settlement}]${asked}`;
+          const asked = JSON.stringify(more ? { next: 1, ...this.offerFields } : {});
+          return `{"claims":[${settlement}]${more ? "," : ""}${asked.slice(1)}`;
         },
         problemIn: (json) => {
           next.push(...(json.next ?? []));
@@ -310,7 +310,7 @@ function resultOf(answer: Happened<unknown>): { result?: string } {
   return answer.result === undefined ? {} : { result: jsonText(answer.result, "its result") };
 }
 
-/** The server refused the result or the fields of a verdict. The verdict itself must not be lost. */
+/** The verdict without the parts that the server refused. The verdict must not be lost. */
 function withoutRefused(verdict: Verdict, refusal: string): Verdict {
   const { outcome, why } = verdict;
   if (outcome === "completed" || outcome === "happened")

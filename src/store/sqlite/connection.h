@@ -38,8 +38,12 @@ class Query {
   // Gives values to the parameters ?1, ?2, ... in order.
   template <class... Values>
   Query& bind(const Values&... values) {
-    int index = 0;
-    (bind_one(++index, values), ...);
+    return bind_from(1, values...);
+  }
+  // The same from the parameter with the number `first` on.
+  template <class... Values>
+  Query& bind_from(int first, const Values&... values) {
+    (bind_one(first++, values), ...);
     return *this;
   }
   bool step();  // true: there is a row

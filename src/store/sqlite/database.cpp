@@ -307,6 +307,15 @@ Result<void> Database::run(const GroupCommit::Work& body) {
   }
 }
 
+Result<void> Database::check_files() {
+  try {
+    files_.check(ZoneFiles::Before::answer);
+    return {};
+  } catch (const Failure& failure) {
+    return failed(failure.error());
+  }
+}
+
 Error Database::failed(const Error& error) {
   if (!files_.lost()) return error;
   save_log();

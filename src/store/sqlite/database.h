@@ -141,15 +141,23 @@ class Database {
   // write-ahead log grow.
   template <class Body>
   auto read(Body&& body) -> Result<std::invoke_result_t<Body, ReadTransaction&>> {
+    auto answer = glance(body);
+    if (!answer) return answer;
+    if (auto whole = check_files(); !whole) return whole.error();
+    return answer;
+  }
+  // The same without a look at the files. Before the result is used for anything but a decision to
+  // call write(), call check_files().
+  template <class Body>
+  auto glance(Body&& body) -> Result<std::invoke_result_t<Body, ReadTransaction&>> {
     try {
       ReadTransaction transaction(*this);
-      auto answer = body(transaction);
-      files_.check(ZoneFiles::Before::answer);
-      return answer;
+      return body(transaction);
     } catch (const Failure& failure) {
       return failed(failure.error());
     }
   }
+  Result<void> check_files();
 
   const std::string& path() const { return path_; }
   const std::string& uuid() const { return uuid_; }

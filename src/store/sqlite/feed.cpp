@@ -5,6 +5,7 @@
 //   other deliveries     rows of `pending`: entries that were handed over and have no record yet,
 //                        entries with a future not-before, and entries with a person's order
 #include <algorithm>
+#include <deque>
 
 #include "codec/record_codec.h"
 #include "store/sqlite/failure.h"
@@ -96,20 +97,30 @@ void sweep(WriteTransaction& transaction, const KnownQueue& queue, std::int64_t 
   delta.swept = to;
 }
 
-void watch_old_claims(WriteTransaction& transaction, const KnownQueue& queue) {
-  std::int64_t swept = 0;
+// Where the queue was at the beginning of the transaction.
+struct Progress {
   std::int64_t cursor = 0;
-  {
-    Query query = transaction.db().query("SELECT swept, cursor, lapse FROM queue WHERE qid = ?1");
-    if (!query.bind(queue.qid).step() || query.null(2)) return;
-    if (store_time(query.integer(2)) <= transaction.now()) {
-      watch_claims(transaction, queue);
-      return;
-    }
-    swept = query.integer(0);
-    cursor = query.integer(1);
-  }
-  if (cursor - swept > 2 * kUnwatched) sweep(transaction, queue, swept, cursor - kUnwatched);
+  std::int64_t tail = 0;
+  std::int64_t swept = 0;
+  std::optional<StoreTime> lapse{};  // nullopt if all claims are watched
+};
+
+Progress read_progress(Connection& db, const KnownQueue& queue) {
+  Query query = db.query("SELECT cursor, tail, swept, lapse FROM queue WHERE qid = ?1");
+  if (!query.bind(queue.qid).step()) return {};
+  Progress progress{
+      .cursor = query.integer(0), .tail = query.integer(1), .swept = query.integer(2)};
+  if (!query.null(3)) progress.lapse = store_time(query.integer(3));
+  return progress;
+}
+
+void watch_old_claims(WriteTransaction& transaction, const KnownQueue& queue,
+                      const Progress& progress) {
+  if (!progress.lapse) return;
+  if (*progress.lapse <= transaction.now())
+    watch_claims(transaction, queue);
+  else if (progress.cursor - progress.swept > 2 * kUnwatched)
+    sweep(transaction, queue, progress.swept, progress.cursor - kUnwatched);
 }
 
 // --- Handing over, in one transaction -------------------------------------------------------
@@ -128,11 +139,13 @@ class HandOver {
     if (request_.member) check_member();
     if (queue_.definition.paused) return {};
     if (someone_gone) clear_gone(transaction_, queue_);
-    watch_old_claims(transaction_, queue_);
+    const Progress progress = read_progress(transaction_.db(), queue_);
+    watch_old_claims(transaction_, queue_, progress);
     deliveries_.reserve(std::min<std::size_t>(request_.limit, 1024));
     for (const Sequence sequence : due_again()) hand_over_known(sequence);
     for (const Sequence sequence : due_first()) hand_over_known(sequence);
-    hand_over_fresh();
+    hand_over_fresh(progress);
+    batch_.flush();
     return std::move(deliveries_);
   }
 
@@ -165,7 +178,7 @@ class HandOver {
         "SELECT place FROM ledger WHERE qid = ?1 AND watched = 1 AND due <= ?2"
         " ORDER BY due, place LIMIT ?3",
         true);
-    if (sequences.size() < most)
+    if (sequences.size() < most && may_have_pending(transaction_, queue_))
       collect(
           "SELECT sequence FROM pending WHERE qid = ?1 AND first = 0 AND due <= ?2"
           " ORDER BY due LIMIT ?3",
@@ -176,7 +189,8 @@ class HandOver {
   // Entries with a not-before that has passed, and that were never handed over.
   std::vector<Sequence> due_first() {
     std::vector<Sequence> sequences;
-    if (deliveries_.size() >= request_.limit) return sequences;
+    if (deliveries_.size() >= request_.limit || !may_have_pending(transaction_, queue_))
+      return sequences;
     Query query = transaction_.db().query(
         "SELECT sequence FROM pending WHERE qid = ?1 AND first = 1 AND due <= ?2"
         " ORDER BY due, sequence LIMIT ?3");
@@ -198,6 +212,7 @@ class HandOver {
       if (entry) hand_over(std::move(*entry), {}, read_order(transaction_, queue_, sequence));
     });
     if (known) return;
+    batch_.flush();
     // Retention has removed the entry from the log: there is nothing to hand over.
     const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
     for (const auto& row : {rows.task, rows.own})
@@ -205,21 +220,12 @@ class HandOver {
     drop_pending(transaction_, queue_, sequence);
   }
 
-  void hand_over_fresh() {
+  void hand_over_fresh(const Progress& progress) {
     if (deliveries_.size() >= request_.limit) return;
-    std::int64_t cursor = 0;
-    std::int64_t tail = 0;
-    bool none_unwatched = false;
-    {
-      Query query = transaction_.db().query("SELECT cursor, tail, lapse FROM queue WHERE qid = ?1");
-      if (query.bind(queue_.qid).step()) {
-        cursor = query.integer(0);
-        tail = query.integer(1);
-        none_unwatched = query.null(2);
-      }
-    }
+    std::int64_t cursor = progress.cursor;
+    const std::int64_t tail = progress.tail;
     if (cursor >= tail) return;
-    if (none_unwatched) transaction_.delta(queue_).swept = cursor;
+    if (!progress.lapse) transaction_.delta(queue_).swept = cursor;
     const bool without_rows = queue_.by_id() && no_rows_between(cursor, tail);
     const bool ordered = orders_after(cursor);
     TopicFilter wanted(queue_.definition);
@@ -252,6 +258,7 @@ class HandOver {
 
   // A person may give an order before the entry was handed over. Then the entry has a pending row.
   bool orders_after(std::int64_t cursor) {
+    if (!may_have_pending(transaction_, queue_)) return false;
     Query query = transaction_.db().query(
         "SELECT 1 FROM pending INDEXED BY pending_wake WHERE qid = ?1 AND sequence > ?2"
         " AND wake IS NOT NULL LIMIT 1");
@@ -272,6 +279,7 @@ class HandOver {
   }
 
   void put_off(Sequence sequence) {
+    batch_.flush();
     const EntryRows rows = read_rows(transaction_.db(), queue_, sequence);
     for (const auto& row : {rows.task, rows.own})
       if (row && row->due) set_due(transaction_, *row, pushed_);
@@ -294,10 +302,11 @@ class HandOver {
     bool without_rows = false;  // the entry has no row in the ledger
   };
 
-  void hand_over(Entry entry, Known known, std::optional<core::Order> order) {
+  void hand_over(Entry&& entry, Known known, std::optional<core::Order> order) {
     Delivery delivery{.entry = std::move(entry), .order = std::move(order)};
     const Sequence sequence = delivery.entry.sequence;
     const auto at = request_.claimer ? request_.claimer->address(delivery.entry) : std::nullopt;
+    if (!known.without_rows) batch_.flush();
     std::optional<EntryRows> rows;
     std::optional<Spot> spot;
     if (at) {
@@ -316,9 +325,13 @@ class HandOver {
                                   delivery.order ? &*delivery.order : nullptr,
                                   {.store = now_, .wall = transaction_.wall()});
       if (record) {
-        const PackedRecord packed_record = packed(*record);
-        Put written = put(transaction_, queue_, *spot, std::move(*record), packed_record);
-        delivery.stored = std::move(written.stored);
+        packed_.push_back(packed(*record));
+        const Put written = put(transaction_, queue_, *spot, *record, packed_.back(), batch_);
+        Stored& stored = delivery.stored.emplace();
+        stored.record = std::move(*record);
+        stored.revision = written.revision;
+        stored.stamp = written.stamp;
+        stored.holder_gone = written.holder_gone;
         delivery.claimed = true;
         if (sequence_at(written.place) == sequence) {
           drop_pending(transaction_, queue_, sequence);
@@ -363,6 +376,8 @@ class HandOver {
   const StoreTime now_;
   const StoreTime pushed_;
   std::vector<Delivery> deliveries_{};
+  std::deque<PackedRecord> packed_{};  // of the rows in batch_
+  RowBatch batch_{transaction_.db()};
 };
 
 // --- Waking ---------------------------------------------------------------------------------
@@ -506,10 +521,15 @@ Result<std::vector<Delivery>> SqliteStore::wait_for_deliveries(const Fetch& requ
   while (true) {
     const std::uint64_t heard = request.wait > Duration{0} ? notifier.listen() : 0;
     auto outlook =
-        database_->read([&](ReadTransaction& transaction) { return look(transaction, request); });
+        database_->glance([&](ReadTransaction& transaction) { return look(transaction, request); });
     if (!outlook) return outlook.error();
-    if (request.limit == 0 || request.stop.stop_requested()) return std::vector<Delivery>{};
-    if (outlook->ready || outlook->someone_gone) {
+    const bool ended = request.limit == 0 || request.stop.stop_requested();
+    const bool claims = !ended && (outlook->ready || outlook->someone_gone);
+    // The commit of a claim looks at the files, too.
+    if (auto whole = claims ? Result<void>{} : database_->check_files(); !whole)
+      return whole.error();
+    if (ended) return std::vector<Delivery>{};
+    if (claims) {
       auto handed = database_->write([&](WriteTransaction& transaction) {
         return HandOver(transaction, request).run(outlook->someone_gone);
       });

@@ -24,19 +24,72 @@ void answer_delivery(WriteTransaction& transaction, const KnownQueue& queue, con
   }
 }
 
-SwapResult swap_one(WriteTransaction& transaction, const Swap& item, const PackedRecord& packed) {
-  const KnownQueue& queue = transaction.queues().get(item.at.queue);
-  const Spot spot = find_spot(transaction.db(), queue, item.at);
-  const auto& current = spot.current();
-  if ((current ? current->revision : Revision{}) != item.expected) {
-    SwapResult refused;
-    if (current) refused.current = read_record(transaction.db(), *current, transaction.holders());
-    return refused;
-  }
-  Put written = put(transaction, queue, spot, item.record, packed);
-  answer_delivery(transaction, queue, item, written);
-  return {.written = true, .current = std::move(written.stored)};
+// The entry of the record, if the key of the record is the id of the entry.
+Sequence entry_by_id(const KnownQueue& queue, const Address& at) {
+  return at.kind == Address::Kind::task && queue.by_id() ? at.sequence : Sequence{};
 }
+
+// Swaps in one transaction. Most records of a batch are those of neighbouring entries.
+class Swapper {
+ public:
+  Swapper(WriteTransaction& transaction, std::span<const Swap> items)
+      : transaction_(transaction), batch_(transaction.db()) {
+    if (items.size() < kFewItems) return;
+    const KnownQueue* const queue = transaction.queues().find(items.front().at.queue);
+    if (!queue) return;
+    Sequence first{}, last{};
+    for (const Swap& item : items) {
+      const Sequence entry =
+          item.at.queue == items.front().at.queue ? entry_by_id(*queue, item.at) : Sequence{};
+      if (!entry) continue;
+      if (!first || entry < first) first = entry;
+      last = std::max(last, entry);
+    }
+    if (!first || last.value - first.value > 2 * items.size()) return;
+    ahead_queue_ = queue;
+    ahead_.emplace(transaction.db(), *queue, first, last);
+  }
+
+  SwapResult swap(const Swap& item, const PackedRecord& packed) {
+    const KnownQueue& queue = transaction_.queues().get(item.at.queue);
+    const Spot spot = this->spot(queue, item.at);
+    const auto& current = spot.current();
+    SwapResult result;
+    if ((current ? current->revision : Revision{}) != item.expected) {
+      batch_.flush();
+      if (current)
+        result.current = read_record(transaction_.db(), *current, transaction_.holders());
+      return result;
+    }
+    const Put written = put(transaction_, queue, spot, item.record, packed, batch_);
+    answer_delivery(transaction_, queue, item, written);
+    result.written = true;
+    Stored& stored = result.current.emplace();
+    stored.record = item.record;
+    stored.revision = written.revision;
+    stored.stamp = written.stamp;
+    stored.holder_gone = written.holder_gone;
+    return result;
+  }
+  void finish() { batch_.flush(); }
+
+ private:
+  static constexpr std::size_t kFewItems = 4;
+
+  Spot spot(const KnownQueue& queue, const Address& at) {
+    const Sequence entry = ahead_queue_ == &queue ? entry_by_id(queue, at) : Sequence{};
+    if (entry)
+      if (auto rows = ahead_->take(queue, entry))
+        return {.at = at, .place = place_of(queue.qid, entry), .rows = std::move(*rows)};
+    batch_.flush();  // an earlier item may have written the row
+    return find_spot(transaction_.db(), queue, at);
+  }
+
+  WriteTransaction& transaction_;
+  RowBatch batch_;
+  const KnownQueue* ahead_queue_ = nullptr;
+  std::optional<RowsAhead> ahead_{};  // of ahead_queue_
+};
 
 }  // namespace
 
@@ -51,13 +104,15 @@ std::vector<Result<SwapResult>> swap_all(WriteTransaction& transaction, std::spa
                                          std::span<const PackedRecord> encoded) {
   std::vector<Result<SwapResult>> answers;
   answers.reserve(items.size());
+  Swapper swapper(transaction, items);
   for (std::size_t i = 0; i < items.size(); ++i) try {
-      answers.emplace_back(swap_one(transaction, items[i], encoded[i]));
+      answers.emplace_back(swapper.swap(items[i], encoded[i]));
     } catch (const StatementFailure&) {
       throw;
     } catch (const Failure& failure) {
       answers.emplace_back(failure.error());
     }
+  swapper.finish();
   return answers;
 }
 

@@ -33,9 +33,11 @@ std::optional<Sequence> sequence_of(Connection& db, std::string_view id) {
   return Sequence{query.number(0)};
 }
 
-// Both rows of an entry, or the one row of a lone record.
-EntryRows rows_between(Connection& db, Place first, Place last) {
-  EntryRows found;
+bool own_place(Place place) { return place > 0 && place % 2 == 1; }
+
+// Calls `use` with each row, in the order of their places.
+template <class Use>
+void each_row_between(Connection& db, Place first, Place last, Use use) {
   Query query = db.query(
       "SELECT place, state, due, revision, stamp, own_size IS NOT NULL, owes FROM ledger"
       " WHERE place BETWEEN ?1 AND ?2");
@@ -48,8 +50,16 @@ EntryRows rows_between(Connection& db, Place first, Place last) {
                    .has_values = query.integer(5) != 0,
                    .owes = query.integer(6) != 0};
     if (!query.null(2)) read.due = store_time(query.integer(2));
-    (read.place > 0 && read.place % 2 == 1 ? found.own : found.task) = read;
+    use(read);
   }
+}
+
+// Both rows of an entry, or the one row of a lone record.
+EntryRows rows_between(Connection& db, Place first, Place last) {
+  EntryRows found;
+  each_row_between(db, first, last, [&](const LedgerRow& row) {
+    (own_place(row.place) ? found.own : found.task) = row;
+  });
   return found;
 }
 
@@ -59,15 +69,6 @@ void count(WriteTransaction& transaction, const KnownQueue& queue, const LedgerR
   delta.changed = true;
   if (before) --delta.states[static_cast<std::size_t>(before->state)];
   ++delta.states[static_cast<std::size_t>(after)];
-}
-
-bool may_have_pending(WriteTransaction& transaction, const KnownQueue& queue) {
-  auto& known = transaction.delta(queue).has_pending;
-  if (!known) {
-    Query query = transaction.db().query("SELECT 1 FROM pending WHERE qid = ?1 LIMIT 1");
-    known = query.bind(queue.qid).step();
-  }
-  return *known;
 }
 
 // Where a record goes that has no place yet.
@@ -137,48 +138,22 @@ Revision next_revision(WriteTransaction& transaction, const Spot& spot) {
   return revision;
 }
 
-// The columns that put() works out. The other columns are fields of the record.
-struct RowColumns {
-  Place place{};
-  std::optional<StoreTime> due{};
-  Revision revision{};
-  StoreTime stamp{};
-  std::optional<std::int64_t> own_size{};
-};
-
-void update_row(Connection& db, const RowColumns& columns, const Record& record,
-                const PackedRecord& packed) {
-  db.query(
-        "UPDATE ledger SET state = ?2, due = ?3, revision = ?4, stamp = ?5, member = ?6,"
-        " record = ?7, own_size = ?8, owes = ?9, watched = 1 WHERE place = ?1")
-      .bind(columns.place, number_of(record.state), columns.due, columns.revision, columns.stamp,
-            record.member, Blob{packed.data}, columns.own_size, record.reply_due ? 1 : 0)
-      .run();
-}
-
 void insert_row(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot,
-                const RowColumns& columns, const Record& record, const PackedRecord& packed) {
-  Connection& db = transaction.db();
+                LedgerColumns columns, RowBatch& batch) {
   const bool lone = spot.at.kind == Address::Kind::lone;
-  std::optional<std::string_view> key;
-  if (lone || (spot.at.kind == Address::Kind::task && !queue.by_id())) key = spot.at.key;
-  if (key)
-    db.query("INSERT INTO keys (qid, kind, key, place) VALUES (?1, ?2, ?3, ?4)")
-        .bind(queue.qid, lone ? kKindLone : kKindTask, *key, columns.place)
+  if (lone || (spot.at.kind == Address::Kind::task && !queue.by_id())) columns.key = spot.at.key;
+  if (columns.key)
+    transaction.db()
+        .query("INSERT INTO keys (qid, kind, key, place) VALUES (?1, ?2, ?3, ?4)")
+        .bind(queue.qid, lone ? kKindLone : kKindTask, *columns.key, columns.place)
         .run();
-  const bool watched = !spot.fresh || record.state != State::running;
-  db.query(
-        "INSERT INTO ledger (place, qid, state, due, revision, stamp, member, key, record, "
-        "watched, own_size, owes)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")
-      .bind(columns.place, queue.qid, number_of(record.state), columns.due, columns.revision,
-            columns.stamp, record.member, key, Blob{packed.data}, watched ? 1 : 0, columns.own_size,
-            record.reply_due ? 1 : 0)
-      .run();
-  if (watched) return;
-  auto& lapse = transaction.delta(queue).lapse;
-  const std::int64_t due = columns.due->time_since_epoch().count();
-  lapse = std::min(lapse.value_or(due), due);
+  columns.watched = !spot.fresh || columns.state != State::running;
+  if (!columns.watched) {
+    auto& lapse = transaction.delta(queue).lapse;
+    const std::int64_t due = columns.due->time_since_epoch().count();
+    lapse = std::min(lapse.value_or(due), due);
+  }
+  batch.insert(std::move(columns));
 }
 
 void read_values(Connection& db, Place place, Record& record,
@@ -271,8 +246,30 @@ Spot free_spot(const KnownQueue& queue, const Address& at) {
   return {.at = at, .place = place_of(queue.qid, at.sequence)};
 }
 
-Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
-        const PackedRecord& packed) {
+RowsAhead::RowsAhead(Connection& db, const KnownQueue& queue, Sequence first, Sequence last) {
+  each_row_between(db, place_of(queue.qid, first), place_of(queue.qid, last, true),
+                   [&](const LedgerRow& row) { rows_.push_back(row); });
+  taken_.resize(rows_.size());
+}
+
+std::optional<EntryRows> RowsAhead::take(const KnownQueue& queue, Sequence sequence) {
+  const Place last = place_of(queue.qid, sequence, true);
+  auto row =
+      std::lower_bound(rows_.begin(), rows_.end(), place_of(queue.qid, sequence),
+                       [](const LedgerRow& each, Place place) { return each.place < place; });
+  std::optional<EntryRows> found;
+  for (; row != rows_.end() && row->place <= last; ++row) {
+    auto taken = taken_[static_cast<std::size_t>(row - rows_.begin())];
+    if (taken) return std::nullopt;
+    taken = true;
+    if (!found) found.emplace();
+    (own_place(row->place) ? found->own : found->task) = *row;
+  }
+  return found;
+}
+
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot,
+        const Record& record, const PackedRecord& packed, RowBatch& batch) {
   const Place place = spot.place ? *spot.place : new_place(transaction, queue, spot.at, record);
   const EntryRows rows = rows_of_place(transaction.db(), queue, spot, place);
   check_only_record(spot, rows, place);
@@ -288,27 +285,37 @@ Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot
   }
   std::optional<std::int64_t> own_size;
   if (!packed.moved.empty()) own_size = static_cast<std::int64_t>(packed.record_size);
-  const RowColumns columns{.place = place,
-                           .due = due,
-                           .revision = next_revision(transaction, spot),
-                           .stamp = now,
-                           .own_size = own_size};
-  if (columns.own_size || (spot.current() && spot.current()->has_values))
+  const Revision revision = next_revision(transaction, spot);
+  LedgerColumns columns{.place = place,
+                        .qid = queue.qid,
+                        .state = record.state,
+                        .due = due,
+                        .revision = revision,
+                        .stamp = now,
+                        .member = record.member,
+                        .record = packed.data,
+                        .own_size = own_size,
+                        .owes = record.reply_due};
+  if (own_size || (spot.current() && spot.current()->has_values))
     write_values(transaction.db(), place, record, packed.moved);
   if (spot.current())
-    update_row(transaction.db(), columns, record, packed);
+    batch.update(std::move(columns));
   else
-    insert_row(transaction, queue, spot, columns, record, packed);
-  if (columns.due) transaction.due_at(*columns.due);
+    insert_row(transaction, queue, spot, std::move(columns), batch);
+  if (due) transaction.due_at(*due);
   // If the entry has an own record, that one counts, and the record of its key does not.
   if (spot.at.kind == Address::Kind::entry || (spot.at.kind == Address::Kind::task && !rows.own))
     count(transaction, queue, rows.counting(), record.state);
-  return {.place = place,
-          .due = columns.due,
-          .stored = {.record = std::move(record),
-                     .revision = columns.revision,
-                     .stamp = now,
-                     .holder_gone = gone}};
+  return {.place = place, .due = due, .revision = revision, .stamp = now, .holder_gone = gone};
+}
+
+bool may_have_pending(WriteTransaction& transaction, const KnownQueue& queue) {
+  auto& known = transaction.delta(queue).has_pending;
+  if (!known) {
+    Query query = transaction.db().query("SELECT 1 FROM pending WHERE qid = ?1 LIMIT 1");
+    known = query.bind(queue.qid).step();
+  }
+  return *known;
 }
 
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,

@@ -16,6 +16,7 @@
 
 #include "codec/large_values.h"
 #include "store/sqlite/database.h"
+#include "store/sqlite/row_batch.h"
 #include "store/store.h"
 
 namespace once::store::sqlite {
@@ -80,22 +81,38 @@ struct Spot {
   }
 };
 Spot find_spot(Connection& db, const KnownQueue& queue, const Address& at);
+// The rows of entries of one queue, read by one scan and not entry by entry.
+class RowsAhead {
+ public:
+  // Of the entries from `first` to `last`.
+  RowsAhead(Connection& db, const KnownQueue& queue, Sequence first, Sequence last);
+  // The rows of an entry, once: the caller writes them. nullopt if there are none, and the next time.
+  std::optional<EntryRows> take(const KnownQueue& queue, Sequence sequence);
+
+ private:
+  std::vector<LedgerRow> rows_{};  // by place
+  std::vector<bool> taken_{};
+};
 // For an entry that is known to have no row, in a queue whose key is the id.
 Spot free_spot(const KnownQueue& queue, const Address& at);
 
-// Writes the record over the row of the spot. Returns its place and what is stored now. Throws if
-// the address names no entry.
+// Puts the record into the batch, in place of the row of the spot. `packed` must stay valid until
+// the batch is written. Throws if the address names no entry.
 struct Put {
   Place place{};
   std::optional<StoreTime> due{};
-  Stored stored{};
+  Revision revision{};
+  StoreTime stamp{};
+  bool holder_gone = false;
 };
-Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot, Record record,
-        const PackedRecord& packed);
+Put put(WriteTransaction& transaction, const KnownQueue& queue, const Spot& spot,
+        const Record& record, const PackedRecord& packed, RowBatch& batch);
 // Encodes a record for put(). Large values are stored outside the record, so a renewal does not
 // write them again.
 PackedRecord packed(const Record& record);
 
+// False if the queue has no pending row. Most queues have none, and one query says so.
+bool may_have_pending(WriteTransaction& transaction, const KnownQueue& queue);
 std::optional<StoreTime> pending_due(WriteTransaction& transaction, const KnownQueue& queue,
                                      Sequence sequence);
 // Makes an entry pending that was handed over before. Its order, if it has one, stays.

@@ -70,41 +70,82 @@ void route(WriteTransaction& transaction, const std::vector<std::size_t>& places
     ++transaction.zone.unrouted;
 }
 
-AppendResult append_one(WriteTransaction& transaction, const Append& item) {
-  Connection& db = transaction.db();
-  const std::vector<std::size_t>& places =
-      transaction.routes().of(transaction.queues(), item.topic);
-  const std::uint64_t sequence = transaction.zone.last_sequence + 1;
-  db.query("INSERT INTO ids (id, sequence) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
-      .bind(std::string_view(item.id), sequence)
-      .run();
-  if (db.changes() == 0) {
-    AppendResult known = append_again(transaction, item);
-    known.unrouted = places.empty();
-    return known;
+#define ONCE_LOG_ROW "(?1, ?2, ?1, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define ONCE_4_LOG_ROWS ONCE_LOG_ROW ", " ONCE_LOG_ROW ", " ONCE_LOG_ROW ", " ONCE_LOG_ROW
+#define ONCE_INSERT_LOG                                                                          \
+  "INSERT INTO log (stage_at, published_at, appended_at, stage, duplicates, sequence, topic, id" \
+  ", digest, nonce, delay, lives, headers, is_json, body) VALUES "
+constexpr const char* kInsertEntry = ONCE_INSERT_LOG ONCE_LOG_ROW;
+constexpr const char* kInsertEntries = ONCE_INSERT_LOG ONCE_4_LOG_ROWS ", " ONCE_4_LOG_ROWS;
+constexpr std::size_t kLogRowsPerStatement = 8;
+constexpr int kParametersPerRow = 10;
+
+// Appends items in one transaction. Many rows share one statement, as in row_batch.h.
+class Appender {
+ public:
+  explicit Appender(WriteTransaction& transaction) : transaction_(transaction) {}
+
+  // `item` must stay valid until flush().
+  AppendResult append(const Append& item) {
+    Connection& db = transaction_.db();
+    const std::vector<std::size_t>& places =
+        transaction_.routes().of(transaction_.queues(), item.topic);
+    const std::uint64_t sequence = transaction_.zone.last_sequence + 1;
+    db.query("INSERT INTO ids (id, sequence) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+        .bind(std::string_view(item.id), sequence)
+        .run();
+    if (db.changes() == 0) {
+      flush();  // the entry that has the id may be among the rows
+      AppendResult known = append_again(transaction_, item);
+      known.unrouted = places.empty();
+      return known;
+    }
+    transaction_.zone.last_sequence = sequence;
+    rows_.push_back({.sequence = sequence, .item = item, .headers = encode_headers(item.headers)});
+    if (rows_.size() == kLogRowsPerStatement) flush();
+    route(transaction_, places, sequence, item);
+    return {.verdict = core::AppendVerdict::accepted,
+            .sequence = {sequence},
+            .digest = item.digest,
+            .unrouted = places.empty()};
   }
-  transaction.zone.last_sequence = sequence;
-  const std::string headers = encode_headers(item.headers);
-  std::optional<std::int64_t> delay;
-  if (item.delay > Duration{0}) delay = item.delay.count();
-  std::optional<std::int64_t> lives;
-  if (item.lives) lives = item.lives->count();
-  db.query(
-        "INSERT INTO log (sequence, stage, stage_at, duplicates, published_at, topic, id,"
-        " digest, nonce, appended_at, delay, lives, headers, is_json, body)"
-        " VALUES (?1, 0, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?2, ?8, ?9, ?10, ?11, ?12)")
-      .bind(sequence, transaction.now(), transaction.wall().time_since_epoch().count(),
-            std::string_view(item.topic), std::string_view(item.id), blob(item.digest),
-            blob(item.nonce), delay, lives,
-            headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
-            item.body.is_json() ? 1 : 0, Blob{item.body.text()})
-      .run();
-  route(transaction, places, sequence, item);
-  return {.verdict = core::AppendVerdict::accepted,
-          .sequence = {sequence},
-          .digest = item.digest,
-          .unrouted = places.empty()};
-}
+
+  void flush() {
+    if (rows_.size() == kLogRowsPerStatement)
+      write(kInsertEntries, rows_);
+    else
+      for (const LogRow& row : rows_) write(kInsertEntry, std::span(&row, 1));
+    rows_.clear();
+  }
+
+ private:
+  struct LogRow {
+    std::uint64_t sequence{};
+    const Append& item;
+    std::string headers{};
+  };
+
+  void write(const char* sql, std::span<const LogRow> rows) {
+    Query query = transaction_.db().query(sql);
+    query.bind(transaction_.now(), transaction_.wall().time_since_epoch().count());
+    int first = 3;
+    for (const auto& [sequence, item, headers] : rows) {
+      std::optional<std::int64_t> delay;
+      if (item.delay > Duration{0}) delay = item.delay.count();
+      std::optional<std::int64_t> lives;
+      if (item.lives) lives = item.lives->count();
+      query.bind_from(first, sequence, std::string_view(item.topic), std::string_view(item.id),
+                      blob(item.digest), blob(item.nonce), delay, lives,
+                      headers.empty() ? std::nullopt : std::optional<Blob>(Blob{headers}),
+                      item.body.is_json() ? 1 : 0, Blob{item.body.text()});
+      first += kParametersPerRow;
+    }
+    query.run();
+  }
+
+  WriteTransaction& transaction_;
+  std::vector<LogRow> rows_{};
+};
 
 }  // namespace
 
@@ -113,7 +154,9 @@ std::vector<Result<AppendResult>> SqliteStore::append(std::span<const Append> it
   auto written = database_->write_shared([&](WriteTransaction& transaction) {
     std::vector<Result<AppendResult>> answers;
     answers.reserve(items.size());
-    for (const Append& item : items) answers.emplace_back(append_one(transaction, item));
+    Appender appender(transaction);
+    for (const Append& item : items) answers.emplace_back(appender.append(item));
+    appender.flush();
     return answers;
   });
   if (written) return std::move(*written);

@@ -2,7 +2,7 @@
 //
 // SQLite opens a file by its name once and never looks at the name again. When somebody deletes or
 // replaces the file, SQLite goes on with a file that no other process can find, and a commit to it is
-// lost. So the store compares names and files before each commit, after it, and after each read.
+// lost. So the store compares names and files before each commit, after it, and before each answer.
 //
 // Each process also marks the database file itself: it holds a lock of the kernel on one byte far
 // behind the end of the file. The inode of the write-ahead log in use gives the byte. Two processes

@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parents[2]
 PACKAGE = TESTS.parent / "clients" / "typescript"
 sys.path[:0] = [str(TESTS / "cli" / "support"), str(TESTS / "clients"), str(TESTS / "system" / "support")]
 from lossy_proxy import Proxy  # noqa: E402
-from once_command import BIN, OnceTest  # noqa: E402,F401
+from once_command import NATS, OnceTest  # noqa: E402,F401
 
 SKIPPED = 77
 HEAD = """

@@ -276,7 +276,38 @@ TEST(Drop, LeavesItWithAReason) {
     }
 }
 
+// A person who decides by what the record said must not decide about a later attempt.
+TEST(Drop, IsRefusedIfTheTaskWasClaimedSince) {
+  const Record settled = ended(Ending::failed, State::dead, 3);
+  for (const std::uint32_t seen : {0U, 2U, 4U})
+    EXPECT_EQ(ask(stored(settled), Drop{.nonce = kEve, .claims = seen}).verdict,
+              Verdict::wrong_state)
+        << seen;
+  const Decision made = ask(stored(settled), Drop{.nonce = kEve, .claims = settled.claims});
+  EXPECT_EQ(made.verdict, Verdict::cancelled);
+  EXPECT_EQ(ask(stored(written(made)), Drop{.nonce = kEve, .claims = 0}).verdict,
+            Verdict::already_done)
+      << "a repeated command is known again, whatever it says";
+}
+
+TEST(Resolve, IsRefusedIfTheTaskWasClaimedSince) {
+  const Record held = in_doubt();
+  EXPECT_EQ(ask(stored(held), Resolve{.nonce = kEve, .claims = held.claims + 1}).verdict,
+            Verdict::wrong_state);
+  EXPECT_EQ(ask(stored(held), Resolve{.nonce = kEve, .claims = held.claims}).verdict,
+            Verdict::completed);
+}
+
 // --- Cancel ---------------------------------------------------------------------------------
+
+TEST(Cancel, IsRefusedIfTheTaskWasClaimedSince) {
+  core::Cancel command = cancel();
+  command.claims = 0;
+  EXPECT_EQ(decide(nullptr, command, policy(), after(seconds(5))).verdict, Verdict::cancelled);
+  EXPECT_EQ(ask(stored(running()), command).verdict, Verdict::wrong_state);
+  command.claims = 1;
+  EXPECT_EQ(decide(nullptr, command, policy(), after(seconds(5))).verdict, Verdict::wrong_state);
+}
 
 TEST(Cancel, OfATaskWithoutARecordMakesOne) {
   const Decision made = decide(nullptr, cancel(), policy(), after(seconds(5)));

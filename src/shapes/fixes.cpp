@@ -1,13 +1,13 @@
 // One row per code whose fix is a command. {name} is a fact of the finding; {worker} and {option} are
 // made here. A row CODE/CASE comes before the row of its code.
-#include "cli/ops/fixes.h"
+#include "shapes/fixes.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <vector>
 
-#include "cli/flow/flow.h"
+#include "shapes/flow_json.h"
 
 namespace once::cli {
 namespace {
