@@ -79,6 +79,9 @@ void Puller::round() {
     process_.sleep(Duration{random().between(0, 3000)});
     static_cast<void>(call([&] { return consumer_.renew(std::span(&claim, 1)).at(0); }));
   }
+  // A start that comes too late may find its task where it was, and its slot with another claim.
+  if (rarely(0.1))
+    process_.sleep(queue_.lease * 6 / 5 + Duration{random().between(0, queue_.lease.count())});
   take(claim);
 }
 
