@@ -153,6 +153,10 @@ class Tour(ServeTest):
             self.get(path)
         self.assertEqual(200, self.ask("PUT", "/v1/retention", {"ids": "60d"}).status)
         self.ask("GET", "/metrics")
+        events = self.raw(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").makefile("rb")  # it does not end
+        self.assertEqual(b"HTTP/1.1 200 OK\r\n", events.readline())
+        self.assertEqual(b"Content-Type: text/event-stream\r\n", events.readline())
+        self.seen.add(self.document.operation("GET", "/v1/events")["operationId"])
 
 
 @unittest.skipIf(NATS, "the document is the same on any store")

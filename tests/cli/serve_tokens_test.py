@@ -23,7 +23,9 @@ ROLES = ["publish", "work", "read", "operate", "forward"]
 
 class Reply:
     def __init__(self, response):
-        self.status, self.headers, self.text = response.status, response.headers, response.read().decode()
+        self.status, self.headers = response.status, response.headers
+        endless = response.headers["Content-Type"] == "text/event-stream"
+        self.text = "" if endless else response.read().decode()
 
     @property
     def json(self):
