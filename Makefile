@@ -7,8 +7,9 @@ SEEDS ?= 1000000
 FROM ?= 1
 BENCH_ROUNDS ?= 3
 BENCH_TASKS ?= 50000
+FLEET_TASKS ?= 2000
 
-.PHONY: build check test nightly demo install bench bench-scale bench-flow bench-encoding bench-audit stress chaos simulate fuzz tidy format clean
+.PHONY: build check test nightly demo install bench bench-scale bench-flow bench-encoding bench-audit stress chaos fleet simulate fuzz tidy format clean
 
 # Benchmarks measure the build that is shipped.
 configure_bench = (test -f build/release/build.ninja || cmake --preset release -DONCE_BUILD_TESTS=OFF) && \
@@ -47,7 +48,7 @@ nightly:
 	@tools/once-0.1 $(JOBS) >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) --mutants all release asan tsan
 	@ctest --test-dir build/release --output-on-failure -R '^system/version_01_test$$'
-	@for target in tidy simulate fuzz chaos stress bench bench-scale bench-flow bench-encoding bench-audit; do \
+	@for target in tidy simulate fuzz chaos fleet stress bench bench-scale bench-flow bench-encoding bench-audit; do \
 		$(MAKE) --no-print-directory $$target || exit 1; done
 
 demo:
@@ -125,6 +126,15 @@ chaos:
 	@cmake --build build/release -j $(JOBS) --target once_cli crash_tests
 	@ONCE_BIN=$(CURDIR)/build/release/once ONCE_CHILD=$(CURDIR)/build/release/tests/crash_tests \
 		tests/system/nats_chaos.py $(CHAOS_FLAGS)
+
+# Two thousand tasks, eight workers in Python and TypeScript, a network that loses messages, and kills with -9: once on
+# SQLite and once on a nats-server.
+fleet:
+	@tools/setup build test
+	@tools/nats-server >/dev/null || true
+	@$(MAKE) --no-print-directory build
+	@ONCE_BIN=$(CURDIR)/build/once ONCE_FLEET_TASKS=$(FLEET_TASKS) tests/clients/fleet_test.py
+	@ONCE_BIN=$(CURDIR)/build/once ONCE_FLEET_TASKS=$(FLEET_TASKS) tests/support/on_nats.py tests/clients/fleet_test.py
 
 # A million seeds of the simulator on all cores; FROM is the first one. SIMULATE_FLAGS=--flows has workflows in
 # every one of them: then 20,000 are as much (SEEDS).
