@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from collections import Counter
@@ -75,6 +76,11 @@ class Fleet(NodeTest):
         self.kill_server()
         self.serve(f"{self.address[0]}:{self.address[1]}")
 
+    @staticmethod
+    def every(seconds, kill, over):
+        while not over.wait(seconds):
+            kill()
+
     def retry_doubtful(self):
         """A person looks at each task in doubt: its start is committed. Then it runs again."""
         for line in self.once("list", "--state", "in_doubt", "--json", "--limit", "1000").lines:
@@ -96,18 +102,20 @@ class Fleet(NodeTest):
         self.proxied = f"http://127.0.0.1:{proxy.port}"
         for name in ["py1", "py2", "py3", "py4", "ts1", "ts2", "ts3", "ts4"]:
             self.start_worker(name)
-        deadline = time.monotonic() + 60 + TASKS
-        server_at, worker_at = time.monotonic() + KILL_SERVER, time.monotonic() + KILL_WORKER
-        while self.counts()["completed"] < TASKS:
-            self.assertLess(time.monotonic(), deadline, self.counts())
-            if time.monotonic() >= server_at:
-                self.restart_server()
-                server_at = time.monotonic() + KILL_SERVER
-            if time.monotonic() >= worker_at:
-                self.kill_worker()
-                worker_at = time.monotonic() + KILL_WORKER
-            self.retry_doubtful()
-            time.sleep(0.1)  # the faults are what is tested
+        over = threading.Event()
+        killers = [threading.Thread(target=self.every, args=(seconds, kill, over))
+                   for seconds, kill in [(KILL_SERVER, self.restart_server), (KILL_WORKER, self.kill_worker)]]  # fmt: skip
+        for killer in killers:
+            killer.start()
+        try:
+            deadline = time.monotonic() + 60 + TASKS
+            while self.counts()["completed"] < TASKS:
+                self.assertLess(time.monotonic(), deadline, self.counts())
+                self.retry_doubtful()
+        finally:
+            over.set()
+            for killer in killers:
+                killer.join()
         for process in self.workers.values():
             process.kill()
             process.wait()
