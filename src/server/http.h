@@ -59,6 +59,8 @@ class Wait {
 // `begin`, which must not block. After `limit`, the server calls Wait::finish().
 struct Parked {
   Duration limit{};
+  // The request ends if its token is removed. False if it may have an effect by then.
+  bool ends_with_token = true;
   std::function<std::unique_ptr<Wait>(AnswerWith)> begin{};
 };
 

@@ -32,7 +32,7 @@ class PollGuard::Place : public Wait {
 };
 
 Answer PollGuard::guarded(Answer answer, const std::string& hash) {
-  if (auto* parked = std::get_if<Parked>(&answer))
+  if (auto* parked = std::get_if<Parked>(&answer); parked && parked->ends_with_token)
     return Parked{.limit = parked->limit,
                   .begin = [this, hash, begin = std::move(parked->begin)](AnswerWith give) {
                     const End end = [give](const Error& why) { give(problem(why)); };

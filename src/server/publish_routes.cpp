@@ -15,7 +15,8 @@
 namespace once::server {
 namespace {
 
-constexpr std::size_t kBatch = 1000;  // tasks per call of the store
+constexpr Duration kLongestPublish{600'000};  // the store fails earlier by itself
+constexpr std::size_t kBatch = 1000;          // tasks per call of the store
 
 Error not_published(const std::string& message) {
   return invalid_input(message + "; nothing was published");
@@ -82,6 +83,18 @@ Result<Body> body_of(const Request& request, const std::string& type) {
   return not_published(fmt::format("the body is no JSON: {}", body.error().message));
 }
 
+Response receipt_response(const Result<Receipt>& receipt) {
+  if (!receipt) return problem(receipt.error());
+  cli::JsonLine line;
+  Response response =
+      json_response(cli::add_receipt(line, *receipt).str(), receipt->duplicate ? 200 : 201);
+  if (receipt->duplicate) response.headers.push_back({"Once-Duplicate", "true"});
+  return response;
+}
+
+// The store answers, also after the client left.
+class Publishing : public Wait {};
+
 Reply publish(Zone& zone, const Call& call) {
   const std::string type = media_type(call.request());
   // This is what curl sends for -d if nobody says otherwise. It is never what the client means.
@@ -96,13 +109,16 @@ Reply publish(Zone& zone, const Call& call) {
   if (!body) return body.error();
   task.body = std::move(*body);
   if (auto times = read_times(call, task); !times) return times.error();
-  auto receipt = zone.publish(std::move(task));
-  if (!receipt) return receipt.error();
-  cli::JsonLine line;
-  Response response =
-      json_response(cli::add_receipt(line, *receipt).str(), receipt->duplicate ? 200 : 201);
-  if (receipt->duplicate) response.headers.push_back({"Once-Duplicate", "true"});
-  return response;
+  // No thread waits for the commit, so that one commit can take the tasks of all connections.
+  return Parked{.limit = kLongestPublish,
+                .ends_with_token = false,
+                .begin = [&zone, task = std::move(task)](AnswerWith answer) {
+                  const auto sent = zone.publish_async(task, [answer](Result<Receipt> receipt) {
+                    answer(receipt_response(receipt));
+                  });
+                  if (!sent) answer(problem(sent.error()));
+                  return std::make_unique<Publishing>();
+                }};
 }
 
 struct BatchLine {
