@@ -112,7 +112,7 @@ class Runner:
         expected = {**step, **(step.get("lossy", {}) if self.lossy else {})}
         allowed = expected["status"] if isinstance(expected["status"], list) else [expected["status"]]
         if status not in allowed:
-            raise Wrong(f"the status is {status}, not {expected['status']}: {body.decode(errors='replace')}")
+            raise Wrong(f"the status is {status}, not {expected['status']}: {body.decode(errors='replace').strip()}")
         for name, value in expected.get("headers", {}).items():
             if headers.get(name) != value:
                 raise Wrong(f"the header {name} is {headers.get(name)!r}, not {value!r}")
