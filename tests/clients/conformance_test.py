@@ -62,7 +62,9 @@ class Runs:
     def all_pass(self, port, *options):
         names = cases("--lossy" in options)
         code, lines = self.run_table(TABLE, port, *options)
-        self.assertIsNone(self.server.poll(), "the server has ended")
+        if self.server.poll() is not None:
+            said = self.server.stderr.read().decode()
+            self.fail(f"the server has ended with {self.server.returncode}: {said}\n" + "\n".join(lines))
         self.assertEqual([*(f"passed {name}" for name in names), f"{len(names)} passed, 0 failed"], lines)
         self.assertEqual(0, code)
         self.ok("audit", "--deep")
