@@ -31,7 +31,10 @@ Reply show_queue(Zone& zone, const Call& call) {
   if (!queues) return queues.error();
   const auto queue = cli::find_queue(*queues, name);
   if (!queue)
-    return Error{.code = Code::not_found, .message = fmt::format("there is no queue {}", name)};
+    return Error{.code = Code::not_found,
+                 .message = fmt::format("there is no queue '{}'", name),
+                 .reason = Reason::no_queue,
+                 .facts = {{"queue", name}}};
   JsonLine line;
   return json_response(add_fields(line, *queue).str());
 }
