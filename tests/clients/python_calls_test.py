@@ -191,7 +191,8 @@ class Tasks(CallTest):
         with self.assertRaises(NoAnswer) as caught:
             client.retry("a", who="ann")
         self.assertTrue(caught.exception.in_doubt)
-        self.assertEqual((1, "waiting"), (proxy.acts[b"retry"], self.state("a")))
+        self.assertEqual(1, proxy.acts[b"retry"])
+        self.assertIn(self.state("a"), ("waiting", "running"))  # the last poll of the worker may still be there
         with self.assertRaises(WrongState) as caught:
             client.cancel("a", who="ann")  # done by the first try
         self.assertTrue(caught.exception.in_doubt)
