@@ -9,7 +9,7 @@ BENCH_ROUNDS ?= 3
 BENCH_TASKS ?= 50000
 FLEET_TASKS ?= 2000
 
-.PHONY: build check test nightly demo install bench bench-scale bench-flow bench-encoding bench-audit stress chaos fleet simulate fuzz tidy format clean
+.PHONY: build check test nightly demo install bench bench-scale bench-flow bench-http bench-encoding bench-audit stress chaos fleet simulate fuzz tidy format clean
 
 # Benchmarks measure the build that is shipped.
 configure_bench = (test -f build/release/build.ninja || cmake --preset release -DONCE_BUILD_TESTS=OFF) && \
@@ -48,7 +48,7 @@ nightly:
 	@tools/once-0.1 $(JOBS) >/dev/null || true
 	@tools/run-tests --jobs $(JOBS) --mutants all release asan tsan
 	@ctest --test-dir build/release --output-on-failure -R '^system/version_01_test$$'
-	@for target in tidy simulate fuzz chaos fleet stress bench bench-scale bench-flow bench-encoding bench-audit; do \
+	@for target in tidy simulate fuzz chaos fleet stress bench bench-scale bench-flow bench-http bench-encoding bench-audit; do \
 		$(MAKE) --no-print-directory $$target || exit 1; done
 
 demo:
@@ -94,6 +94,13 @@ bench-flow:
 	@$(configure_bench)
 	@cmake --build build/release -j $(JOBS) --target once_flow
 	@python3 -B bench/flow --remark "$(BENCH_REMARK)" $(if $(BENCH_WRITE),--write) $(BENCH_FLOW) build/release/once_flow
+
+# What `once serve` does over HTTP, in two minutes. BENCH_HTTP="--tasks 1000 --polls 100 --rounds 1" measures less.
+bench-http:
+	@tools/setup build bench
+	@$(configure_bench)
+	@cmake --build build/release -j $(JOBS) --target once_cli once_http
+	@python3 -B bench/http $(BENCH_HTTP) build/release/once build/release/once_http
 
 # The hot pieces by themselves; BENCH_FLAGS are Google Benchmark's.
 bench-encoding:

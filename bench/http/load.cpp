@@ -6,7 +6,7 @@
 //       such a POST.
 //   once_http work HOST:PORT --queue q --connections 4 --batch 64 --tasks 50000
 //       Offers, starts and settles in batches; a settlement asks for the next offers.
-//   once_http polls HOST:PORT --queue q --topic t --connections 10000 --publishes 200 [--quiet 10]
+//   once_http polls HOST:PORT --queue q --topic t --connections 10000 --publishes 200
 //       Long polls that wait together. Prints "parked", waits for a line on standard input, then
 //       publishes one task after the other and times each until a poll has its offer.
 //
