@@ -31,8 +31,7 @@ class Api : public Service {
   const Router router_;
 };
 
-// Every route, and the routes by subject.
-std::vector<Route> all_routes(Zone& zone);
+// The routes by subject.
 std::vector<Route> publish_routes(Zone& zone);
 std::vector<Route> task_routes(Zone& zone);
 std::vector<Route> queue_routes(Zone& zone);

@@ -94,8 +94,10 @@ void OfferLine::run(const std::stop_token& stop) {
 
 std::size_t OfferLine::wanted() const {
   std::size_t sum = 0;
-  for (const auto& poll : polls_)
-    if ((sum += poll->most) >= kMostOffers) return kMostOffers;
+  for (const auto& poll : polls_) {
+    sum += poll->most;
+    if (sum >= kMostOffers) return kMostOffers;
+  }
   return sum;
 }
 
