@@ -294,9 +294,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (request_.method == "HEAD") return close_when_sent();
     wait_ = streamed.begin([weak = weak_from_this(), work = asio::make_work_guard(shared_.io),
                             &shared = shared_](std::string more) {
-      asio::post(shared.io, [weak, more = std::move(more)]() mutable {
+      asio::post(shared.io, [weak, more = std::move(more)] {
         const auto self = weak.lock();
-        if (self && self->state_ == State::streaming) self->send(std::move(more));
+        if (self && self->state_ == State::streaming) self->send(more);
       });
     });
   }

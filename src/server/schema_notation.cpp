@@ -61,7 +61,7 @@ class Notation {
     std::size_t size = 0;
     while (size < rest_.size() && is_name(rest_[size])) ++size;
     if (size == 0) fail();
-    const std::string found(rest_.substr(0, size));
+    std::string found(rest_.substr(0, size));
     rest_.remove_prefix(size);
     return found;
   }

@@ -80,7 +80,7 @@ class Swapper {
     const Sequence entry = ahead_queue_ == &queue ? entry_by_id(queue, at) : Sequence{};
     if (entry)
       if (auto rows = ahead_->take(queue, entry))
-        return {.at = at, .place = place_of(queue.qid, entry), .rows = std::move(*rows)};
+        return {.at = at, .place = place_of(queue.qid, entry), .rows = *rows};
     batch_.flush();  // an earlier item may have written the row
     return find_spot(transaction_.db(), queue, at);
   }
