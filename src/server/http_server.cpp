@@ -359,7 +359,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                            });
   }
 
-  // The client may never have got the response. What the response gave it is taken back.
+  // The client may never have got the response, so the service takes back what it gave.
   void report_lost() {
     if (lost_) asio::post(shared_.pool, std::exchange(lost_, {}));
   }
